@@ -87,7 +87,7 @@ bench: .venv/.ready $(BENCHES) ## measure a call beside the raw SDK and other li
 bounds: .venv/.ready ## hold what judging costs to its bounds, as ratios within one run
 	@$(PY) benchmarks/coordination.py
 
-streams: .venv-streams/.ready ## print the figures of streams and of the veto, llguidance beside them (ARGS=PREFIXES)
+streams: .venv-streams/.ready ## print the figures of streams and of the early stop, llguidance beside them (ARGS=PREFIXES)
 	@.venv-streams/bin/python benchmarks/streaming.py $(ARGS)
 
 lint: .venv/.ready ## check style and format

@@ -22,11 +22,10 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 from strictreply import Tool
-from strictreply.coordination._actions import Branch
-from strictreply.coordination._topology import Topology
+from strictreply.coordination import Branch, Topology
 from strictreply.coordination.formats import ResponseProcessor
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.reading._decoding import decode
+from strictreply.core import decode
 
 PASSES = 4
 ROUNDS = 8

@@ -110,7 +110,7 @@ class Logged:
 
 async def of_hooks(count: int) -> list[float]:
     """Return the CPU milliseconds of the guard's hooks, for each of so many good plain replies."""
-    guard = Guard(usage="total")
+    guard = Guard(usage_mode="total")
     whole = ModelResponse(**cast("Any", ok.call(SEARCH, query="tea").served))
     taken: list[float] = []
 

@@ -18,8 +18,7 @@ from pydantic import BaseModel
 
 from strictreply import Contract
 from strictreply.contract._channels import judge_args
-from strictreply.reading._decoding import decode
-from strictreply.values._limits import Work
+from strictreply.core import Work, decode
 
 ROUNDS = 15
 

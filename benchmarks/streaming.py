@@ -1,10 +1,11 @@
 """All figures of streams.
 
-They are what a guarded one costs beside the raw SDK's in the same run, and what the veto does.
+They are what a guarded one costs beside the raw SDK's in the same run, and what the early stop
+does.
 
 Run: ``make streams``, which has llguidance; ``python benchmarks/streaming.py [beginnings]`` does
 without. The transport is a mock whose pieces hold one event each: only our work and the SDK's is
-measured. The veto's part is ``veto.py``.
+measured. The early stop's part is ``early_stop.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import openai
-from veto import figures
+from early_stop import figures
 
 import strictreply as sr
 
@@ -134,7 +135,7 @@ def main() -> None:
 
 
 def costs() -> None:
-    """Print the CPU time of a chunk, the best of interleaved rounds, the veto on."""
+    """Print the CPU time of a chunk, the best of interleaved rounds, the early stop on."""
     print("| stream | chunks | raw, µs a chunk | wrapped, µs a chunk | more, µs | ratio |")
     print("| --- | --: | --: | --: | --: | --: |")
 

@@ -26,17 +26,17 @@ class House:
         """Keep the default at hand."""
         self._default = sr.TieredSteering()
 
-    def correction(self, situation: sr.Situation) -> str:
+    def correction(self, context: sr.CorrectionContext) -> str:
         """Return what to change.
 
         An issue's ``found`` is the model's own text, so it is left out.
         """
-        if situation.tier > 1:
-            return self._default.correction(situation)
+        if context.tier > 1:
+            return self._default.correction(context)
 
         lines = ["Our API refused that. Please mend this and nothing else:"]
-        for issue in situation.issues:
-            place = issue.path.removeprefix(situation.at) or "all"
+        for issue in context.issues:
+            place = issue.path.removeprefix(context.at) or "all"
             lines.append(f"- {place}: {issue.message}")
         return "\n".join(lines)
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 import strictreply as sr
+from strictreply.core.tools import tool_of
 
 Limit = Annotated[int, Field(ge=1, le=20)]
 
@@ -43,7 +44,7 @@ convert = sr.Tool.from_openai(
         "function": {"name": "convert", "parameters": SCHEMA},
     }
 )
-lookup = sr.Tool.of(
+lookup = tool_of(
     {
         "name": "lookup",
         "description": "From an MCP server's tools/list.",

@@ -50,7 +50,7 @@ def main() -> None:
     lenient = strict.replace(extraction="fenced")
     verdict = lenient.check(fenced)
     name = type(verdict).__name__
-    print("lenient about a fence:", name, "by", *verdict.leniency)
+    print("lenient about a fence:", name, "by", *verdict.lenient)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def main() -> None:
     print("answer:", run.answer)
     bad = sum(1 for attempt in run.attempts if attempt.issues)
     print(
-        f"{len(run.asked)} replies in {len(run.attempts)} asks, "
+        f"{len(run.replies)} replies in {len(run.attempts)} asks, "
         f"{bad} refused, none of them in the transcript"
     )
 

@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
+from strictreply.core import JSON, JSONObject
+from strictreply.core.text import pointer, pointer_tokens
 from strictreply.testing._scripts import text_of
 from strictreply.testing._steps import Target
-from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.values._limits import JSON, JSONObject
 
 _LINE = re.compile(
     r"""^\s*(?:(?P<bullet>[-*•]|\d+[.)])\s+)?"""

@@ -31,18 +31,21 @@ from unreliable_corrections import (
 )
 
 from strictreply import Tool, ToolCall
-from strictreply.testing import HTTPReply, Kind, LoopbackServer
-from strictreply.testing._scripts import Demand, text_of
-from strictreply.testing._steps import ReplyPlace, Target
-from strictreply.testing._wire import (
+from strictreply.core import JSON, JSONObject
+from strictreply.core.forms import SHAPING
+from strictreply.core.tools import tool_of
+from strictreply.testing import (
+    HTTPReply,
+    Kind,
+    LoopbackServer,
     assistant,
     completion,
-    error_reply,
     native_call,
 )
+from strictreply.testing._scripts import Demand, text_of
+from strictreply.testing._steps import ReplyPlace, Target
+from strictreply.testing._wire import error_reply
 from strictreply.testing.faults import CATALOGUE
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.values._requests import SHAPING
 
 DEFAULT_FAILURE_RATE = 0.6
 RELAPSE_RATE = 0.15
@@ -460,7 +463,7 @@ def _demands_in(
         return spelled
     if all(word in text for word in ("JSON", '"tool"', '"answer"')):
         return ReplyDemands(
-            {tool.name: tool for tool in map(Tool.of, known)}, place="union"
+            {tool.name: tool for tool in map(tool_of, known)}, place="union"
         )
 
     return None

@@ -110,9 +110,9 @@ class Documented:
     at: str
     rows: tuple[str, ...] = ()
 
-    def allows(self, difference: Difference, leniency: Iterable[str]) -> bool:
+    def allows(self, difference: Difference, lenient: Iterable[str]) -> bool:
         """Return whether the difference is one of this row."""
-        is_read = not self.rows or not set(self.rows).isdisjoint(leniency)
+        is_read = not self.rows or not set(self.rows).isdisjoint(lenient)
         return is_read and re.fullmatch(self.at, difference.at) is not None
 
 
@@ -326,7 +326,7 @@ def sent_back(exchange: Exchange) -> tuple[Turn, tuple[str, ...]]:
 
     first = given.get(exchange.key)
     number = 1 if isinstance(first, str) else len(first or ())
-    return sent[0][exchange.key][number:-1], ended.attempts[-1].leniency
+    return sent[0][exchange.key][number:-1], ended.attempts[-1].lenient
 
 
 def sendable(exchange: Exchange, turn: Turn) -> Turn:
@@ -392,18 +392,18 @@ def _compare_created(exchange: Exchange, raw: Turn, played: Played) -> None:
 
     rows = STREAMED if exchange.streamed else DOCUMENTED
     played.turns["as the caller gets it"] += 1
-    _note(exchange, "create", (ours, raw), (rows, attempts[-1].leniency), played)
+    _note(exchange, "create", (ours, raw), (rows, attempts[-1].lenient), played)
 
 
 def _compare_sent_back(exchange: Exchange, raw: Turn, played: Played) -> None:
     try:
-        ours, leniency = sent_back(exchange)
+        ours, lenient = sent_back(exchange)
     except (sr.StrictReplyError, sr.ContractError):
         return  # counted above
 
     played.turns["as it is sent back"] += 1
     both = (ours, sendable(exchange, raw))
-    _note(exchange, "exchange", both, (SENT_BACK, leniency), played)
+    _note(exchange, "exchange", both, (SENT_BACK, lenient), played)
 
 
 def _note(
@@ -413,9 +413,9 @@ def _note(
     allowed: tuple[Iterable[Documented], Iterable[str]],
     played: Played,
 ) -> None:
-    rows, leniency = allowed
+    rows, lenient = allowed
     for one in differences(*both):
-        row = next((row for row in rows if row.allows(one, leniency)), None)
+        row = next((row for row in rows if row.allows(one, lenient)), None)
         if row is None:
             played.faults.append(f"{exchange.id} ({exchange.provider}), {way}{one}")
         else:

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from strictreply.batch._results import ROW_CODES
-from strictreply.contract._contract import Contract
-from strictreply.coordination._actions import AgentReplyCode, CoordinationCode
+from strictreply import Code, Contract, Remedy
+from strictreply.batch import ROW_CODES
+from strictreply.coordination import AgentReplyCode, CoordinationCode
+from strictreply.core.text import Worded
 from strictreply.loop._invoke_result import InvokeCode
-from strictreply.schema._vocabulary import SchemaRule
-from strictreply.testing._probing.specimens import SAMPLES, Specimen, excerpt, specimens
-from strictreply.testing._scripts import Asked
+from strictreply.schema import SchemaRule
+from strictreply.testing import Asked
 from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.specimens import SAMPLES, Specimen, excerpt, specimens
 from strictreply.values._errors import REASON_ADVICE
-from strictreply.values._issues import Code, Remedy, Worded
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "codes.md"
 MAX_CAME = 160  # characters of a place
@@ -87,7 +87,7 @@ _TO_DO = {
     ),
     "tool.forbidden": "Nothing: your `tool_choice` forbids calls.",
     "tool.switched": (
-        "Nothing: a correction asked for one call again. `RetryPolicy(allow_tool_switch=True)` "
+        "Nothing: a correction asked for one call again. `RetryPolicy(allow_other_tool=True)` "
         "admits another tool there."
     ),
     "call": "Look at the server: it writes calls otherwise than the API says.",
@@ -192,7 +192,7 @@ def codes_page() -> str:
 
     lines.append(_ROWS)
     lines += [f"| `{code}` | {_ended(words)} |" for code, words in ROW_CODES.items()]
-    reasons = ["retries", "arg_retries", "bad_calls", "stop", *REASON_ADVICE]
+    reasons = ["retries", "arg_retries", "invalid_calls", "stop", *REASON_ADVICE]
     ends = ", ".join(f"`{reason}`" for reason in reasons)
     lines.append(
         "| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, "

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strictreply.testing._probing.specimens import specimen
-from strictreply.testing._probing.survival_report import KIND_WORDS
-from strictreply.testing._steps import Kind
+from strictreply.testing import Kind
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import ANYWHERE, Entry, Reading
+from strictreply.testing.specimens import specimen
+from strictreply.testing.survival import KIND_WORDS
 
 MAX_CELL_CHARS = 110
 MAX_CELL_LINES = 5

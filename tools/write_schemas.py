@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strictreply.cli._published_schemas import published_schemas
+from strictreply.core import JSONObject
 from strictreply.loop._invoke_result import InvokeResult
 from strictreply.loop._values import (
     AgentResponse,
@@ -22,7 +23,6 @@ from strictreply.loop._values import (
     Value,
 )
 from strictreply.pipeline._values import AgentPipelineContext
-from strictreply.values._limits import JSONObject
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from strictreply.loop._values import Decision
     from strictreply.reading._incremental import Partial
     from strictreply.retry._policy import RetryPolicy
-    from strictreply.retry._steering import Situation, Steering, TieredSteering
+    from strictreply.retry._steering import CorrectionContext, Steering, TieredSteering
     from strictreply.retry._stepping import NextRequest
     from strictreply.sdks._namespaces import guarded
     from strictreply.values._errors import (
@@ -78,6 +78,7 @@ __all__ = [
     "Contract",
     "ContractError",
     "ContractWarning",
+    "CorrectionContext",
     "Decision",
     "DirectAnswer",
     "Exchange",
@@ -99,7 +100,6 @@ __all__ = [
     "RetryPolicy",
     "Run",
     "SQLiteSessionStore",
-    "Situation",
     "Steering",
     "StrictClient",
     "StrictReplyError",
@@ -136,7 +136,7 @@ _MODULES = {
     "contract._tool": "Tool tool",
     "reading._incremental": "Partial",
     "retry._policy": "RetryPolicy",
-    "retry._steering": "Situation Steering TieredSteering",
+    "retry._steering": "CorrectionContext Steering TieredSteering",
     "retry._stepping": "NextRequest",
     "loop._invoke_result": "InvokeFailed IterationsExceeded",
     "loop._policy": "LoopPolicy",

@@ -20,12 +20,13 @@ from typing import Any
 import jiter
 import pytest
 
-from strictreply.batch._results import DoneRows, Journal, RowResult, written_whole
+from strictreply import ContractError
+from strictreply.batch._journal import DoneRows, Journal
+from strictreply.batch._results import RowResult, written_whole
 from strictreply.batch._results import Status as RowStatus
 from strictreply.batch._rows import write_parquet
 from strictreply.cli._terminal import Status
-from strictreply.testing._wire import HTTPReply
-from strictreply.values._errors import ContractError
+from strictreply.testing import HTTPReply
 from support.cli.running import Command, Serve, answering
 
 pytest_plugins = ["cli.conftest"]

@@ -192,7 +192,7 @@ def test_a_busy_api_is_met_with_patience() -> None:
         return statuses, least
 
     model: Any = Model(refuse_many)
-    policy = sr.RetryPolicy(transport_retries=20, quota=None)
+    policy = sr.RetryPolicy(transport_retries=20, retry_budget=None)
     ask = sr.batch.rows(
         CONTRACT, model="m", messages="text", client=model, concurrency=16, policy=policy
     )

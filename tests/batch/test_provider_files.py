@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from strictreply.cli._terminal import Status
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
 from support.cli.running import Command
 from support.scripted import call, completion
 

@@ -510,7 +510,9 @@ def test_one_quota_over_all_rows() -> None:
         raise StatusError(500)
 
     model = Model(down)
-    ask = rows_over(model, policy=sr.RetryPolicy(transport_retries=3, quota=5, wait=lambda _: 0))
+    ask = rows_over(
+        model, policy=sr.RetryPolicy(transport_retries=3, retry_budget=5, wait=lambda _: 0)
+    )
     done = ask([{"text": str(n)} for n in range(40)])
     ask.close()
 

@@ -33,7 +33,7 @@ NAMES = ("search", "get_weather", "shop.find-item", "mcp__files__read", "a.b.c",
 CALLS: list[Call] = [("get_weather", {"city": "Zürich", "days": 3}), ("now", {"zone": "UTC"})]
 SEARCH: dict[str, Any] = {"name": "search", "parameters": {"type": "object"}}
 CONTRACT = Contract(tools=[SEARCH, {"name": "now"}])
-LENIENT = Contract(tools=[SEARCH, {"name": "now"}], calls_as_text="answer")
+LENIENT = Contract(tools=[SEARCH, {"name": "now"}], text_calls="answer")
 LOST = "gpt-oss, its recipient lost"
 """The one row whose calls have no name."""
 

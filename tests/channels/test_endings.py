@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
-from strictreply import Contract, Invalid, Remedy, Valid
-from strictreply.values._issues import Code
+from strictreply import Code, Contract, Invalid, Remedy, Valid
 from strictreply.wires._chat import ends_plainly, open_envelope
 from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, REASONS, WORST_FIRST
 from support.openai_shapes import call, completion, message

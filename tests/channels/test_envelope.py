@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
-from strictreply import Contract, DirectAnswer, Invalid, Remedy, ToolCall, Valid
-from strictreply.values._issues import Category
+from strictreply import Category, Contract, DirectAnswer, Invalid, Remedy, ToolCall, Valid
 from support.openai_shapes import call, completion, message
 
 SEARCH = {

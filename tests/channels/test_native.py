@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from strictreply import Contract, DirectAnswer, Invalid, Limits, ToolCall, ToolCalls, Valid
+from strictreply import (
+    Category,
+    Contract,
+    DirectAnswer,
+    Invalid,
+    Limits,
+    ToolCall,
+    ToolCalls,
+    Valid,
+)
 from strictreply.contract._judge import judge_reply
-from strictreply.values._issues import Category
-from strictreply.values._limits import Extraction
+from strictreply.core.judging import Extraction
 from support.openai_shapes import call, completion, message
 
 SEARCH = {
@@ -279,8 +287,8 @@ def test_content_is_text(content: object) -> None:
 
 
 def test_blank_content() -> None:
-    """White space is no answer unless ``blank_answers`` admits it; an empty text never is."""
-    lenient = Contract(blank_answers=True)
+    """White space is no answer unless ``allow_blank_answers`` admits it; an empty text never is."""
+    lenient = Contract(allow_blank_answers=True)
     assert faults(CONTRACT, message(" \n")) == [("shape.empty", "/content")]
     assert lenient.check(message(" \n")) == Valid(DirectAnswer(" \n"))
     assert faults(lenient, message("")) == [("reply.empty", "")]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from strictreply import Contract, ContractError, DirectAnswer, Invalid, Remedy, Valid
 from strictreply.contract._call_forms import NAMES
 from strictreply.contract._spelled_calls import CALLS, HEADS, MARKERS, is_call
-from strictreply.retry._shaping import shape
+from strictreply.core import shape
 from support.openai_shapes import call, completion, message
 
 SEARCH = {
@@ -306,7 +306,7 @@ def test_who_expects_such_answers_may_have_them(text: str) -> None:
     call.
     """
     answer = Valid(DirectAnswer(text))
-    assert judged(text, Contract(tools=[SEARCH, NOW], calls_as_text="answer")) == answer
+    assert judged(text, Contract(tools=[SEARCH, NOW], text_calls="answer")) == answer
     assert judged(text, Contract()) == answer
     assert judged(text, Contract(tools=[{"name": "other"}])) == answer
     none = CONTRACT.with_choice("none")
@@ -335,7 +335,7 @@ def test_v10_a_call_is_no_structured_answer_either(text: str) -> None:
         assert [issue.code for issue in verdict.issues] == ["call.as_text"]
 
     lenient, _ = shape(
-        Contract(tools=[SEARCH, NOW], calls_as_text="answer"), {"messages": [], **JSON_MODE}
+        Contract(tools=[SEARCH, NOW], text_calls="answer"), {"messages": [], **JSON_MODE}
     )
     assert isinstance(judged(text, lenient), Valid)
     assert isinstance(judged('{"name": "search", "price": 3}', asked), Valid)
@@ -362,11 +362,11 @@ def test_a_structured_answer_has_a_schema_of_its_own() -> None:
 def test_the_keyword_goes_with_the_contract() -> None:
     """The contract's setting also applies to the tools of a request; other values are refused."""
     for said, kind in (("answer", Valid), ("refuse", Invalid)):
-        contract = Contract(calls_as_text=said)  # type: ignore[call-overload]  # one of the two
+        contract = Contract(text_calls=said)  # type: ignore[call-overload]  # one of the two
         terms, _ = shape(contract, {"messages": [], "tools": [NOW]})
         assert isinstance(judged('{"name": "now", "arguments": {}}', terms), kind)
     with pytest.raises(ContractError):
-        Contract(calls_as_text="call")  # type: ignore[call-overload]  # neither
+        Contract(text_calls="call")  # type: ignore[call-overload]  # neither
 
 
 @pytest.mark.parametrize("row", [*MARKERS, *CALLS, *HEADS])

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply import Contract, DirectAnswer, Invalid, ToolCall, Valid
+from strictreply import Category, Contract, DirectAnswer, Invalid, ToolCall, Valid
 from strictreply.contract._judge import judge_reply
-from strictreply.values._issues import Category
-from strictreply.values._limits import Extraction
+from strictreply.core.judging import Extraction
 from support.openai_shapes import ADD, NOW, call, message
 
 CONTRACT = Contract(tools=[ADD, NOW], channel="text")
@@ -111,10 +110,10 @@ def test_tool_name_is_not_empty() -> None:
 @pytest.mark.req("T8")
 @pytest.mark.parametrize("answer", ["", "  ", "\n\t"])
 def test_answer_is_not_blank(answer: str) -> None:
-    """An answer says something; white space passes only where ``blank_answers`` admits it."""
+    """An answer says something; white space passes only where ``allow_blank_answers`` admits it."""
     text = spelled({"answer": answer})
     assert faults(CONTRACT, text) == [("shape.empty", "/answer")]
-    lenient = Contract(channel="text", blank_answers=True).check(text)
+    lenient = Contract(channel="text", allow_blank_answers=True).check(text)
     assert isinstance(lenient, Valid if answer else Invalid)
 
 
@@ -297,7 +296,7 @@ def test_leniency_is_recorded_on_refusals() -> None:
     """A refused reply says as well what was forgiven before it was read."""
     verdict = Contract(channel="text", extraction="fenced").check('```json\n{"answer":1}\n```')
     assert isinstance(verdict, Invalid)
-    assert verdict.leniency == ("fenced",)
+    assert verdict.lenient == ("fenced",)
 
 
 scalars = (

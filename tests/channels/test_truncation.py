@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply import Contract, Invalid
+from strictreply.core.forms import draft_of
 from strictreply.retry._asking import NEAR_LIMIT, cut_at_limit
 from strictreply.wires._chat import CHAT
-from strictreply.wires._messages import draft_of
 from support.openai_shapes import call, completion, message
 
 SEARCH = {

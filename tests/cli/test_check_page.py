@@ -91,7 +91,7 @@ def test_several_processes_make_the_same_page(
 ) -> None:
     """Replies judged by a worker process appear on the page like those of this process."""
     lines = [GOOD, BAD, UNKNOWN] * 300
-    monkeypatch.setattr("strictreply.cli._check_command.MIN_SHARED_BYTES", 0)
+    monkeypatch.setattr("strictreply.testing.recordings.MIN_SHARED_BYTES", 0)
     pages = [page_of(command, tmp_path, lines, "--jobs", jobs) for jobs in ("1", "2")]
     assert [Page(page).text.count("What would have been asked") for page in pages] == [2, 2]
     counts = [[part for part in Page(page).text.split("·") if "replies" in part] for page in pages]

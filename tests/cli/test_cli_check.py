@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from strictreply.cli._check_command import JudgedLine, ReplyTally
 from strictreply.cli._terminal import Status
+from strictreply.testing.recordings import JudgedLine, ReplyTally
 from support.cli.running import TOOLS, Command, Process, tools_file
 from support.openai_shapes import call, completion, message
 from support.shared_data import SHARED, needs_shared
@@ -254,7 +254,7 @@ def test_several_processes_find_the_same_in_the_same_order(
     ]
     path = written(tmp_path, [*lines, "{not json"])
     alone = told(command, str(path), "--jobs", "1")
-    monkeypatch.setattr("strictreply.cli._check_command.MIN_SHARED_BYTES", 0)
+    monkeypatch.setattr("strictreply.testing.recordings.MIN_SHARED_BYTES", 0)
 
     assert told(command, str(path), "--jobs", "2") == alone
     assert [entry["line"] for entry in alone["invalid_replies"]] == list(range(1, 901, 7))
@@ -298,7 +298,7 @@ def test_nothing_invalid_is_kept() -> None:
 
 def test_equal_counts_are_in_the_order_of_codes() -> None:
     """Codes are sorted by the number of their replies, then by name, however they came in."""
-    tally = ReplyTally(lambda _: None)
+    tally = ReplyTally()
     for codes in (("tool.unknown", "args.type", "args.enum", "json.syntax"), ("json.syntax",)):
         tally.add(Path("x.jsonl"), JudgedLine(1, "m", "search", [{"code": code} for code in codes]))
     in_order = ["json.syntax", "args.enum", "args.type", "tool.unknown"]

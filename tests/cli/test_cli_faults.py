@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strictreply.cli._terminal import Status
-from strictreply.testing._steps import Kind
+from strictreply.testing import Kind
 from strictreply.testing.faults import CATALOGUE
 from support.cli.running import Command, tools_file
 

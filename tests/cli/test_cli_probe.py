@@ -19,7 +19,7 @@ import pytest
 
 import strictreply
 from strictreply.cli._terminal import Status
-from strictreply.testing._server import LoopbackServer
+from strictreply.testing import LoopbackServer
 from support.cli.running import Command, Process
 from support.testing.probing import sample_apps
 

@@ -19,8 +19,8 @@ from typing import IO
 import pytest
 
 from strictreply.cli._terminal import Status
-from strictreply.testing._wire import HTTPReply
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
+from strictreply.testing import HTTPReply
 from support.cli.running import Process, Serve, tools_file
 from support.openai_shapes import call, completion, message
 

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from strictreply.cli._terminal import HANGING, Live, excerpt, place
-from strictreply.values._issues import Code, Issue, printable
-from strictreply.values._replies import Attempt
+from strictreply import Attempt, Code, Issue
+from strictreply.cli._attempts import HANGING, Live, place
+from strictreply.core.text import printable
+from strictreply.testing.recordings import excerpt
 from support.loops import some
 from support.openai_shapes import call, completion, message
 

@@ -103,9 +103,9 @@ ATTEMPT: dict[str, Any] = {
     "scope": None,
     "escalation": None,
     "api": "chat",
-    "leniency": [],
-    "refused": [],
-    "vetoed": None,
+    "lenient": [],
+    "dropped_params": [],
+    "stopped_early": None,
     "usage": {
         "prompt_tokens": 0,
         "completion_tokens": 0,

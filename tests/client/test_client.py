@@ -210,10 +210,10 @@ def test_bad_arguments_without_retries_name_the_tool() -> None:
 )
 def test_bad_tool_calls_are_capped(bad: Any) -> None:
     """Two bad calls with a cap of two stop with that reason; the third reply is never asked for."""
-    client, fake = wrapped(bad, bad, GOOD, policy=sr.RetryPolicy(max_bad_calls=2))
+    client, fake = wrapped(bad, bad, GOOD, policy=sr.RetryPolicy(max_invalid_calls=2))
     with pytest.raises(sr.ReplyRejected, match="too many bad tool calls") as raised:
         client.reply(model="m", messages=USER)
-    assert raised.value.reason == "bad_calls"
+    assert raised.value.reason == "invalid_calls"
     assert len(fake.script.requests) == 2
 
 
@@ -506,8 +506,8 @@ POLICIES = st.builds(
     max_retries=st.integers(0, 4),
     arg_retries=st.none() | st.integers(0, 2),
     transport_retries=st.integers(0, 3),
-    max_bad_calls=st.none() | st.integers(1, 3),
-    allow_tool_switch=st.booleans(),
+    max_invalid_calls=st.none() | st.integers(1, 3),
+    allow_other_tool=st.booleans(),
     wait=st.just(wait_none()),
 )
 SCRIPTS = st.lists(st.sampled_from(sorted(STEPS)), max_size=8)
@@ -824,9 +824,9 @@ def test_a_wrapped_client_can_be_copied() -> None:
 class Plainly:
     """A steering of one sentence."""
 
-    def correction(self, situation: sr.Situation) -> str:
+    def correction(self, context: sr.CorrectionContext) -> str:
         """Return a correction that counts the faults."""
-        return f"{len(situation.issues)} faults"
+        return f"{len(context.issues)} faults"
 
 
 def test_a_call_may_have_its_own_steering() -> None:

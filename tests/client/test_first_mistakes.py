@@ -282,7 +282,7 @@ def test_no_word_of_another_library_is_a_keyword_of_ours() -> None:
 def test_the_retries_may_be_given_alone(*, is_of_call: bool) -> None:
     """With ``max_retries=1``, in ``wrap`` or in a call, the second bad reply is the last."""
     bad = [completion("nonsense")] * 4
-    policy = sr.RetryPolicy(max_retries=3, max_bad_calls=1)
+    policy = sr.RetryPolicy(max_retries=3, max_invalid_calls=1)
     client: Any = Server(*bad).client()
     one: Any = {"max_retries": 1}
 
@@ -300,12 +300,12 @@ def test_the_retries_may_be_given_alone(*, is_of_call: bool) -> None:
 def test_the_other_parts_of_the_policy_stay() -> None:
     """A part that a call gives changes that part of the client's policy alone."""
     server = Server(completion(None, [call("nothing", {})]))
-    policy = sr.RetryPolicy(max_bad_calls=1)
+    policy = sr.RetryPolicy(max_invalid_calls=1)
     client = sr.wrap(server.client(), tools=[add], policy=policy)
     with pytest.raises(sr.ReplyRejected) as raised:
         client.reply(model="m", messages=HELLO, max_retries=5)
 
-    assert raised.value.reason == "bad_calls"
+    assert raised.value.reason == "invalid_calls"
 
 
 @pytest.mark.parametrize("is_of_call", [True, False])

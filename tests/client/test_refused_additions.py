@@ -190,8 +190,8 @@ def test_an_addition_is_given_up_once_for_an_endpoint_and_model(refusal: str) ->
     first = client.exchange(**ASK)
 
     second = client.exchange(**ASK)
-    assert [name for one in first.attempts for name in one.refused] == [keyword]
-    assert not any(one.refused for one in second.attempts)
+    assert [name for one in first.attempts for name in one.dropped_params] == [keyword]
+    assert not any(one.dropped_params for one in second.attempts)
     assert server.refused == 1
 
     client.exchange(**{**ASK, "model": "another"})
@@ -242,14 +242,14 @@ def test_two_additions_are_given_up_one_after_the_other() -> None:
     server = Both(completion('{"number": 1}'))
     client = sr.wrap(server.client(), tools=[SEARCH], answer=Invoice, policy=POLICY)
     first = client.exchange(**ASK)
-    assert [one.refused for one in first.attempts] == [
+    assert [one.dropped_params for one in first.attempts] == [
         ("parallel_tool_calls",),
         ("response_format",),
         (),
     ]
 
     before = len(server.requests)
-    assert client.exchange(**ASK).attempts[0].refused == ()
+    assert client.exchange(**ASK).attempts[0].dropped_params == ()
     assert len(server.requests) == before + 2  # each is noted twice by this server: one request
 
 

@@ -542,15 +542,15 @@ def test_a_response_that_is_no_completion_is_asked_again_whatever_the_client_rep
 
 
 def test_the_usage_of_a_completion_is_the_last_asks_or_all() -> None:
-    """By default as the API gave it; with ``usage="total"`` the sum, for those who bill by the
+    """By default as the API gave it; with ``usage_mode="total"`` the sum, for those who bill by the
     completion.
     """
     client, _ = wrapped(WRONG, GOOD)
     assert client.create(**ASK).usage.total_tokens == 15
-    total, _ = wrapped(WRONG, GOOD, usage="total")
+    total, _ = wrapped(WRONG, GOOD, usage_mode="total")
     assert total.create(**ASK).usage.total_tokens == 30
 
-    raw, _ = wrapped(WRONG, GOOD, usage="total")
+    raw, _ = wrapped(WRONG, GOOD, usage_mode="total")
     assert (
         json.loads(raw.chat.completions.with_raw_response.create(**ASK).content)["usage"][
             "total_tokens"
@@ -579,7 +579,7 @@ def test_total_usage_adds_up_the_details_too() -> None:
     }
     first = spent(WRONG, **odd)
     last = spent(GOOD, **odd | {"tier": "b"}, only_here=1)
-    usage = wrapped(first, last, usage="total")[0].create(**ASK).usage.to_dict()
+    usage = wrapped(first, last, usage_mode="total")[0].create(**ASK).usage.to_dict()
     assert usage["prompt_tokens_details"] == {"cached_tokens": 8}
 
     assert (usage["total_tokens"], usage["cost"], usage["tier"], usage["only_here"]) == (
@@ -647,9 +647,9 @@ def test_the_module_is_wrapped_as_the_client_behind_its_functions(
 
 
 def test_a_misspelt_usage_is_refused() -> None:
-    """A misspelt ``usage`` is an error of the declaration, not silently the default."""
+    """A misspelt ``usage_mode`` is an error of the declaration, not silently the default."""
     with pytest.raises(sr.ContractError):
-        sr.wrap(Server(GOOD).client(), usage="all")  # type: ignore[call-overload]
+        sr.wrap(Server(GOOD).client(), usage_mode="all")  # type: ignore[call-overload]
 
 
 def test_a_copy_of_a_wrapped_client_is_wrapped() -> None:

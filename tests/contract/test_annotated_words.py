@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from typing_extensions import Doc, TypeAliasType, TypedDict
 
 import strictreply as sr
-from strictreply.values._limits import JSON
+from strictreply.core import JSON
 
 T = TypeVar("T")
 Metres = TypeAliasType("Metres", Annotated[float, "in metres"])

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
 from strictreply import Contract, ContractError, DirectAnswer, Invalid, Valid
-from strictreply.contract._answer import Answer
+from strictreply.core import Answer
 from support.openai_shapes import message
 
 

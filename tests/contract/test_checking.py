@@ -13,8 +13,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AfterValidator, BaseModel
 
-from strictreply import Contract, ContractError, Invalid, Issue, Tool, ToolCall, Valid
-from strictreply.values._issues import Category
+from strictreply import Category, Contract, ContractError, Invalid, Issue, Tool, ToolCall, Valid
 from support.openai_shapes import call, message
 
 SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
@@ -230,7 +229,7 @@ def test_leniency_survives_a_check() -> None:
     fenced = '```\n{"tool":"refund","args":{"order":"a1"}}\n```'
     verdict = contract(returning, channel="text", extraction="fenced").check(fenced)
     assert isinstance(verdict, Invalid)
-    assert verdict.leniency == ("fenced",)
+    assert verdict.lenient == ("fenced",)
 
 
 def test_a_bug_in_a_check_is_the_users() -> None:

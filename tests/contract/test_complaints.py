@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
 
-from strictreply.contract._models import check_issues
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue
+from strictreply import Category, ContractError, Issue
+from strictreply.core.judging import check_issues
 
 JSON_VALUES = st.recursive(
     st.none()

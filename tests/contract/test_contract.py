@@ -15,6 +15,7 @@ from openai.types.chat import ChatCompletion
 from pydantic import BaseModel, Field
 
 from strictreply import (
+    Category,
     Code,
     Contract,
     ContractError,
@@ -32,7 +33,6 @@ from strictreply import (
     wrap,
 )
 from strictreply.contract._judge import judge_reply
-from strictreply.values._issues import Category
 from support.openai_shapes import ADD, NOW, call, completion, message
 from support.scripted import Client
 

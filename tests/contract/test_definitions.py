@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import ContractError, Tool
 from strictreply.contract._definitions import Definition, VendorMembers, read_definition
-from strictreply.contract._tool import Tool
-from strictreply.values._errors import ContractError
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text("abcä", max_size=5),

@@ -12,19 +12,17 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 
+from strictreply import Contract, Tool, Valid
 from strictreply.contract._channels import (
     FinalAnswerTool,
     admits_answer,
     answer_format,
-    compact,
     instructions,
     judge_text,
     union_schema,
 )
-from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
-from strictreply.values._limits import Work
-from strictreply.values._replies import Valid
+from strictreply.core import Work
+from strictreply.core.text import compact
 from strictreply.wires._requests import written_format
 from support.scripted import OTHER_SCHEMA, SCHEMA
 

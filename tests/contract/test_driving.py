@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.contract._driving import adrive, drive
 from strictreply.coordination import ValidationProcessor
+from strictreply.core import adrive, drive
 from support.coordination.team import GRAPH
 from support.scripted import SCHEMA, USER, AsyncClient, Client, call, completion
 

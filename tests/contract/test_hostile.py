@@ -24,7 +24,7 @@ from strictreply import (
     Valid,
     wrap,
 )
-from strictreply.contract._judge import judge
+from strictreply.core import judge
 from support.openai_shapes import call, completion, message
 from support.scripted import Client
 from support.shared_data import SHARED, needs_shared
@@ -111,7 +111,7 @@ def test_only_ways_of_servers_are_read_otherwise(case: dict[str, Any], mode: str
     if case["id"] in WAYS_OF_SERVERS:
         assert isinstance(strict, Invalid)
         assert isinstance(verdict, Valid)
-        assert verdict.leniency
+        assert verdict.lenient
     else:
         assert isinstance(verdict, Invalid) == isinstance(strict, Invalid)
 

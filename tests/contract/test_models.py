@@ -23,10 +23,9 @@ from pydantic import (
     field_validator,
 )
 
+from strictreply import ContractError, Invalid
 from strictreply.contract._models import adapter_of, document_of, instance_of
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSON
-from strictreply.values._replies import Invalid
+from strictreply.core import JSON
 
 UTC = dt.UTC
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import strictreply as sr
+from strictreply import Issue
 from strictreply.coordination import Topology, ValidationProcessor
+from strictreply.core.text import pointer_tokens
 from strictreply.schema import Schema
-from strictreply.values._issues import Issue, pointer_tokens
 from support.scripted import USER, Client, call, completion
 
 KEYS = (

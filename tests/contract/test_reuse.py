@@ -18,9 +18,9 @@ import pytest
 from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
-from strictreply.contract._answer import Answer
 from strictreply.contract._models import BYTES_OF_CHAR, KEPT_BYTES, KEPT_REQUESTS, ByText, kept_on
-from strictreply.contract._tool import Tool
+from strictreply.core import Answer
+from strictreply.core.tools import tool_of, tools_of
 
 KEPT_CHARS = KEPT_BYTES // BYTES_OF_CHAR
 
@@ -62,9 +62,9 @@ def test_a_class_or_function_is_compiled_once(declaration: object) -> None:
     """Declaring the same class or function again returns the same tool; other strictness is another
     tool.
     """
-    assert Tool.of(declaration) is Tool.of(declaration)
-    assert Tool.of(declaration, extra="schema") is not Tool.of(declaration)
-    assert Tool.of(declaration, formats="annotate") is not Tool.of(declaration)
+    assert tool_of(declaration) is tool_of(declaration)
+    assert tool_of(declaration, extra="schema") is not tool_of(declaration)
+    assert tool_of(declaration, formats="annotate") is not tool_of(declaration)
 
 
 @pytest.mark.parametrize("kind", [Refund, Line, Place, {"type": "object", "title": "Made_here"}])
@@ -80,8 +80,8 @@ def test_no_number_of_definitions_is_too_large() -> None:
     again.
     """
     definitions = [definition(number) for number in range(700)]
-    first = Tool.all_of(definitions)
-    again = Tool.all_of(copy.deepcopy(definitions))
+    first = tools_of(definitions)
+    again = tools_of(copy.deepcopy(definitions))
     assert len(first) == 700
     assert all(one is other for one, other in zip(first, again, strict=True))
 
@@ -113,13 +113,13 @@ def test_definitions_given_one_by_one_are_bounded_too() -> None:
         function = {"name": f"tool_{number}", "description": "x" * (KEPT_CHARS // 10)}
         return {"type": "function", "function": function}
 
-    first = Tool.of(large(0))
-    assert Tool.of(large(0)) is first
+    first = tool_of(large(0))
+    assert tool_of(large(0)) is first
 
     for number in range(1, 12):
-        Tool.of(large(number))
+        tool_of(large(number))
 
-    assert Tool.of(large(0)) is not first
+    assert tool_of(large(0)) is not first
 
 
 def test_what_is_no_plain_json_is_made_anew() -> None:
@@ -143,7 +143,7 @@ def made_function() -> Callable[[str], str]:
 def test_what_is_kept_dies_with_its_owner(make: Callable[[], Any]) -> None:
     """A class or function that nobody holds any more is collected, with what was made of it."""
     owner = make()
-    Tool.of(owner)
+    tool_of(owner)
     alive = weakref.ref(owner)
     del owner
     gc.collect()
@@ -152,27 +152,27 @@ def test_what_is_kept_dies_with_its_owner(make: Callable[[], Any]) -> None:
 
 def test_a_copy_of_the_attributes_is_not_taken_for_the_owner() -> None:
     """A wrapper that took over a function's attributes is a tool of its own."""
-    Tool.of(search)
+    tool_of(search)
 
     @functools.wraps(search)
     def wrapper(query: str) -> str:
         return search(query)
 
-    assert Tool.of(wrapper).function is wrapper
-    assert Tool.of(search).function is search
+    assert tool_of(wrapper).function is wrapper
+    assert tool_of(search).function is search
 
 
 def test_a_subclass_is_not_taken_for_its_base() -> None:
     """The tool of a class is not used for its subclasses."""
-    Tool.of(Refund)
+    tool_of(Refund)
 
     class Larger(Refund):
         """Pay more back."""
 
         amount: int
 
-    assert Tool.of(Larger).name == "Larger"
-    assert "amount" in Tool.of(Larger).parameters.names
+    assert tool_of(Larger).name == "Larger"
+    assert "amount" in tool_of(Larger).parameters.names
 
 
 def test_a_change_of_the_owner_is_seen() -> None:
@@ -184,26 +184,26 @@ def test_a_change_of_the_owner_is_seen() -> None:
         """Find little."""
         return query * limit
 
-    assert Tool.of(find).description == "Find little."
+    assert tool_of(find).description == "Find little."
     find.__doc__ = "Find much."
-    assert Tool.of(find).description == "Find much."
+    assert tool_of(find).description == "Find much."
     find.__defaults__ = (9,)
 
-    source: Any = Tool.of(find).parameters.source
+    source: Any = tool_of(find).parameters.source
     assert source["properties"]["limit"]["default"] == 9
 
     class Open(BaseModel):
         size: int
 
-    before = Tool.of(Open)
+    before = tool_of(Open)
     Open.model_rebuild(force=True)
-    assert Tool.of(Open) is not before
-    assert Tool.of(Open) is Tool.of(Open)
+    assert tool_of(Open) is not before
+    assert tool_of(Open) is tool_of(Open)
 
 
 def test_what_is_kept_does_not_travel() -> None:
     """Pickling or copying the attributes of a class or function leaves out the compiled tool."""
-    Tool.of(search)
+    tool_of(search)
     attributes = vars(search)
     # The pickle is our own.
     assert pickle.loads(pickle.dumps(attributes)).keys() == attributes.keys()  # noqa: S301

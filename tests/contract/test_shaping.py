@@ -10,14 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from strictreply.contract._answer import Answer
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge
-from strictreply.contract._tool import Tool
-from strictreply.retry._shaping import shape
-from strictreply.values._errors import ContractError, StrictReplyError
-from strictreply.values._issues import Code, Issue
-from strictreply.values._replies import DirectAnswer, Invalid, Valid
+from strictreply import (
+    Code,
+    Contract,
+    ContractError,
+    DirectAnswer,
+    Invalid,
+    Issue,
+    StrictReplyError,
+    Tool,
+    Valid,
+)
+from strictreply.core import Answer, judge, shape
 from strictreply.wires._chat import CHAT
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
 

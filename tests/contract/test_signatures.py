@@ -13,11 +13,9 @@ from typing import Annotated, Any, Literal, TextIO
 import pytest
 from pydantic import BaseModel, Field, ImportString
 
-from strictreply.contract._contract import Contract
+from strictreply import Contract, ContractError, Tool
 from strictreply.contract._docstrings import read_docstring
 from strictreply.contract._signatures import read_signature
-from strictreply.contract._tool import Tool
-from strictreply.values._errors import ContractError
 
 MARK = object()
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from strictreply import wrap
-from strictreply.contract._contract import Contract, ContractKeywords
-from strictreply.values._errors import ContractError
+from strictreply import Contract, ContractError, wrap
+from strictreply.core.judging import ContractKeywords
 from support.openai_shapes import ADD, NOW
 from support.scripted import Client
 
@@ -66,7 +65,7 @@ def test_a_misspelt_keyword_is_refused() -> None:
 def test_the_keywords_are_the_fields() -> None:
     """Every keyword of a contract is a field of it, but the one that goes into the answer."""
     named = {field.name for field in fields(Contract)}
-    assert ContractKeywords.__annotations__.keys() - named == {"blank_answers", "quarantine"}
+    assert ContractKeywords.__annotations__.keys() - named == {"allow_blank_answers", "quarantine"}
     assert named - ContractKeywords.__annotations__.keys() == {
         "answer",
         "choice",

@@ -19,11 +19,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from strictreply.contract._tool import Tool, tool
-from strictreply.values._errors import ContractError, ContractWarning, ToolExecutionError
-from strictreply.values._issues import Issue
-from strictreply.values._limits import Formats
-from strictreply.values._replies import Invalid, ToolCall
+from strictreply import (
+    ContractError,
+    ContractWarning,
+    Invalid,
+    Issue,
+    Tool,
+    ToolCall,
+    ToolExecutionError,
+    tool,
+)
+from strictreply.core.judging import Formats
+from strictreply.core.tools import must_be_awaited, tool_of, with_schema_rules
 from support.shared_data import SHARED, needs_shared
 
 PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
@@ -97,7 +104,7 @@ def test_ways_to_declare_a_schema(declaration: object) -> None:
     """All ways to declare the same JSON Schema tool give the same definition; arguments stay a
     dict.
     """
-    declared = Tool.of(declaration)
+    declared = tool_of(declaration)
     assert declared.definition == TOLD
     assert declared.build({"place": "Paris"}) == {"place": "Paris"}
     assert declared.parameters.check({"place": "Paris", "more": 1})
@@ -105,7 +112,7 @@ def test_ways_to_declare_a_schema(declaration: object) -> None:
 
 def test_from_function() -> None:
     """A function's tool has its name and its docstring as description, and builds an instance."""
-    declared = Tool.of(search)
+    declared = tool_of(search)
     assert declared.definition == {
         "type": "function",
         "function": {
@@ -135,7 +142,7 @@ def test_from_function() -> None:
 
 def test_from_model() -> None:
     """A model's tool is named after it, its docstring said once; arguments are its instance."""
-    declared = Tool.of(Refund)
+    declared = tool_of(Refund)
     assert declared.name == "Refund"
     assert declared.definition["function"]["description"] == "Pay back an order."
     assert "description" not in declared.definition["function"]["parameters"]
@@ -171,7 +178,7 @@ def test_given_words_win() -> None:
 def test_what_is_no_tool(declaration: object) -> None:
     """Any other value among the tools is a ContractError."""
     with pytest.raises(ContractError):
-        Tool.of(declaration)
+        tool_of(declaration)
 
 
 @given(name=st.text(NAME_CHARACTERS, min_size=1, max_size=128))
@@ -231,12 +238,12 @@ def test_what_vendors_add_passes(wrap: dict[str, Any]) -> None:
     written = {"type": "function", "function": function, **beside}
     assert declared.definition == {**written, "function": {**function, "parameters": CLOSED}}
     assert (
-        Tool.of(definition).definition
-        == Tool.of(declared.definition).definition
+        tool_of(definition).definition
+        == tool_of(declared.definition).definition
         == declared.definition
     )
 
-    assert Tool.of(declared, extra="schema").definition == written
+    assert tool_of(declared, extra="schema").definition == written
     before = copy.deepcopy(declared.definition)
     cache["ttl"].append("1h")
     assert declared.definition == before
@@ -261,7 +268,7 @@ def test_misspelt_members_are_no_vendors(place: str, key: str, meant: str) -> No
     inside = {**FUNCTION, key: None} if place else FUNCTION
     definition = {"type": "function", "function": inside, **({} if place else {key: None})}
     with pytest.raises(ContractError, match=f"did you mean {meant}") as caught:
-        Tool.of(definition)
+        tool_of(definition)
     assert caught.value.path == f"{place}/{key}"
 
 
@@ -273,7 +280,7 @@ def test_parameters_in_another_word_are_not_lost(key: str) -> None:
     none.
     """
     with pytest.raises(ContractError, match="did you mean parameters") as caught:
-        Tool.of({"type": "function", "function": {"name": "weather", key: PLACE}})
+        tool_of({"type": "function", "function": {"name": "weather", key: PLACE}})
     assert caught.value.path == f"/function/{key}"
 
 
@@ -303,7 +310,7 @@ def test_openai_optional_members() -> None:
 def test_mcp_faults(entry: object, path: str) -> None:
     """An MCP entry without a name or a schema is refused with the path."""
     with pytest.raises(ContractError) as caught:
-        Tool.of(entry)
+        tool_of(entry)
     assert caught.value.path == path
 
 
@@ -317,7 +324,7 @@ def test_parameters_are_an_object(schema: Any) -> None:
 def test_declarations_are_copied() -> None:
     """Changing what a tool was declared by changes nothing in the tool."""
     definition = copy.deepcopy(DEFINITION)
-    declared = Tool.of(definition)
+    declared = tool_of(definition)
     definition["function"]["parameters"]["properties"]["place"]["type"] = "integer"  # type: ignore[index]
     assert declared.definition == TOLD
     assert declared.definition is declared.definition
@@ -330,8 +337,8 @@ def test_held_to(declaration: object) -> None:
     """An open twin of a tool differs in what it admits, and tells so; asked for twice, it is
     itself.
     """
-    closed = Tool.of(declaration)
-    opened = Tool.of(closed, extra="schema")
+    closed = tool_of(declaration)
+    opened = tool_of(closed, extra="schema")
     fit = (
         {"query": "a"}
         if declaration is search
@@ -346,14 +353,14 @@ def test_held_to(declaration: object) -> None:
     written, told = (one.definition["function"]["parameters"] for one in (opened, closed))
     assert told == {**written, "additionalProperties": False}
 
-    assert Tool.of(opened) is opened
-    assert opened.held_to("schema", "assert") is opened
+    assert tool_of(opened) is opened
+    assert with_schema_rules(opened, "schema", "assert") is opened
 
 
 def test_definitions_are_compiled_once() -> None:
     """A definition given again, as requests do on every call, is the tool compiled before."""
-    assert Tool.of(copy.deepcopy(DEFINITION)) is Tool.of(copy.deepcopy(DEFINITION))
-    assert Tool.of(DEFINITION, extra="schema") is not Tool.of(DEFINITION)
+    assert tool_of(copy.deepcopy(DEFINITION)) is tool_of(copy.deepcopy(DEFINITION))
+    assert tool_of(DEFINITION, extra="schema") is not tool_of(DEFINITION)
 
 
 @pytest.mark.parametrize("formats", ["assert", "annotate"])
@@ -362,7 +369,7 @@ def test_formats_reach_every_declaration(formats: Formats) -> None:
     dated = {"type": "object", "properties": {"day": {"type": "string", "format": "date"}}}
     refused = formats == "assert"
     for declaration in ({"name": "t", "parameters": dated}, Tool.from_json_schema("t", dated)):
-        issues = Tool.of(declaration, formats=formats).parameters.check({"day": "x"})
+        issues = tool_of(declaration, formats=formats).parameters.check({"day": "x"})
         assert [issue.code for issue in issues] == (["args.format"] if refused else [])
 
 
@@ -372,7 +379,7 @@ def test_an_open_model_stays_open() -> None:
     class Open(BaseModel, extra="allow"):
         a: int
 
-    declared = Tool.of(Open)
+    declared = tool_of(Open)
     assert declared.parameters.check({"a": 1, "b": 2}) == ()
     args: Any = declared.build({"a": 1, "b": 2})
     assert args.model_extra == {"b": 2}
@@ -380,7 +387,7 @@ def test_an_open_model_stays_open() -> None:
 
 def test_build_refuses_with_a_path() -> None:
     """A refusal by pydantic alone is an issue below the arguments."""
-    declared = Tool.of(Line)
+    declared = tool_of(Line)
     issues = declared.build({"count": -1}, at="/tool_calls/0/function/arguments")
     assert codes(issues) == ["args.check"]
     assert issues.issues[0].path == "/tool_calls/0/function/arguments/count"
@@ -429,7 +436,7 @@ def test_how_a_tool_is_run_is_said_in_every_way(way: Callable[..., Tool]) -> Non
     """Each declaration takes the limit and the leave to repeat, none of them unasked, and keeps
     them when reopened.
     """
-    declared = way(timeout=2.5, repeatable=True).held_to("schema", "annotate")
+    declared = with_schema_rules(way(timeout=2.5, repeatable=True), "schema", "annotate")
     assert (declared.timeout, declared.repeatable) == (2.5, True)
     assert (way().timeout, way().repeatable) == (None, False)
 
@@ -443,7 +450,7 @@ def test_no_time_limits(timeout: Any) -> None:
 
 def test_run() -> None:
     """A function tool runs with the built arguments; a schema tool's function gets them whole."""
-    declared = Tool.of(search)
+    declared = tool_of(search)
     assert declared.run(declared.build({"query": "a", "limit": 2})) == ["a", "a"]
     given = Tool.from_mcp(MCP_ENTRY, function=lambda args: args["place"])
     assert given.run(given.build({"place": "Paris"})) == "Paris"
@@ -467,7 +474,7 @@ def test_a_tool_that_raises(function: Callable[..., Any]) -> None:
     """An exception of a tool is a ToolExecutionError with the code TOOL_ERROR, without a word of
     schemas.
     """
-    declared = Tool.of(function)
+    declared = tool_of(function)
     with pytest.raises(ToolExecutionError) as caught:
         asyncio.run(declared.arun(declared.build({"n": 4}), call_id="x"))
 
@@ -492,12 +499,12 @@ def test_interrupts_pass(kind: type[BaseException]) -> None:
         raise kind
 
     with pytest.raises(kind):
-        Tool.of(stop).run(Tool.of(stop).build({}))
+        tool_of(stop).run(tool_of(stop).build({}))
 
     async def awaited() -> str:
         """Catch inside the loop: some of these would end it."""
         try:
-            await Tool.of(astop).arun(Tool.of(astop).build({}))
+            await tool_of(astop).arun(tool_of(astop).build({}))
         except BaseException as error:  # noqa: BLE001 - the law is about these
             return type(error).__name__
         return ""
@@ -533,14 +540,14 @@ def test_async_tools(function: Callable[..., Any]) -> None:
 
 def test_sync_tools_in_async_loops() -> None:
     """A sync tool may be run by arun."""
-    declared = Tool.of(search)
+    declared = tool_of(search)
     assert not declared.is_async
     assert asyncio.run(declared.arun(declared.build({"query": "a", "limit": 1}))) == ["a"]
 
 
 def test_tools_without_function() -> None:
     """A tool without a function says so when it is run or called."""
-    declared = Tool.of(DEFINITION)
+    declared = tool_of(DEFINITION)
     with pytest.raises(ContractError):
         declared.run({"place": "Paris"})
     with pytest.raises(ContractError):
@@ -560,9 +567,9 @@ def test_checks_say_whether_they_are_async() -> None:
         """Find nothing, later."""
         return ()
 
-    assert not Tool.of(search).is_async_check
-    assert not Tool.from_function(search, check=check).is_async_check
-    assert Tool.from_function(search, check=acheck).is_async_check
+    assert not must_be_awaited(tool_of(search).check)
+    assert not must_be_awaited(Tool.from_function(search, check=check).check)
+    assert must_be_awaited(Tool.from_function(search, check=acheck).check)
 
 
 def recorded_definitions() -> list[dict[str, Any]]:
@@ -598,7 +605,7 @@ def test_recorded_definitions() -> None:
 
 def test_a_call_is_run_by_its_own_tool() -> None:
     """``run`` takes a valid call as it is; a call of another tool is the program's mistake."""
-    declared = Tool.of(search)
+    declared = tool_of(search)
     args = declared.build({"query": "tea"})
     assert declared.run(ToolCall("search", args, "c")) == declared.run(args)
     with pytest.raises(ContractError):

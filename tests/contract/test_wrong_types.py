@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.values._limits import Limits
+from strictreply import Limits
 from support.scripted import Server, completion
 
 

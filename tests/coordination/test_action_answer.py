@@ -15,29 +15,29 @@ from hypothesis import strategies as st
 from xml_format import XMLProcessor, XMLResponseFormat
 
 from strictreply import (
+    Category,
     Contract,
     ContractError,
     DirectAnswer,
     Invalid,
     Issue,
+    Limits,
     RetryPolicy,
     Tool,
     ToolCall,
     Valid,
+    Verdict,
     wrap,
 )
-from strictreply.contract._answer import Answer
-from strictreply.coordination._action_rules import ActionAnswer
-from strictreply.coordination._actions import ActionType, Branch, Permitted, ValidationResult
+from strictreply.coordination import ActionType, Branch, ValidationResult
+from strictreply.coordination.actions import Permitted
 from strictreply.coordination.formats import (
     JSONResponseFormat,
     ResponseProcessor,
     TextResponseProcessor,
 )
-from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category
-from strictreply.values._limits import Limits
-from strictreply.values._replies import Verdict
+from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
+from strictreply.core import Answer
 from support.coordination.team import CONVERSATION, PARALLEL, SEARCH, SPAWN, processor
 from support.openai_shapes import call, message
 from support.scripted import AsyncClient, Client, completion
@@ -128,9 +128,9 @@ def late(args: Any) -> None:
 CHECKED = Tool.from_json_schema("search", SEARCH.definition["function"]["parameters"], check=late)
 
 
-def furnished(written: Any, leniency: Any) -> ValidationProcessor:
+def furnished(written: Any, lenient: Any) -> ValidationProcessor:
     """Make a processor with everything that an application may add."""
-    made = processor(response_format=written, extraction=leniency, tools=[CHECKED])
+    made = processor(response_format=written, extraction=lenient, tools=[CHECKED])
     for one in (
         Foreign(),
         Marked(),
@@ -229,24 +229,24 @@ def lies_in_content(verdict: Verdict, result: ValidationResult) -> bool:
     agent=st.sampled_from(["Coordinator", "Worker1", "DataAnalyzer"]),
     branch=st.sampled_from([None, CONVERSATION, PARALLEL, SPAWN]),
     written=st.sampled_from(["json", XMLResponseFormat()]),
-    leniency=st.sampled_from(["strict", ("fenced", "after_think", "first_object")]),
+    lenient=st.sampled_from(["strict", ("fenced", "after_think", "first_object")]),
     state=st.sampled_from([None, {"reply_formats": {"Coordinator": "json"}}]),
 )
 def test_a_client_s_loop_judges_as_the_processor_does(
-    text: str, agent: str, branch: Branch | None, written: Any, leniency: Any, state: Any
+    text: str, agent: str, branch: Branch | None, written: Any, lenient: Any, state: Any
 ) -> None:
     """For any text: the same validity, the same codes at the same places, the same action, read in
     the same way.
 
     With processors, action validators, tools' checks, leniencies and formats of the application's.
     """
-    made = furnished(written, leniency)
+    made = furnished(written, lenient)
     result = asyncio.run(made.process_response(text, agent, branch, state))
     verdict = made.answer_kind(agent, branch, state).contract.check(message(text))
     assert faults_of(verdict) == faults_of(result)
 
     assert lies_in_content(verdict, result)
-    assert verdict.leniency == result.source.leniency
+    assert verdict.lenient == result.source.lenient
     assert isinstance(verdict, Valid) is result.is_valid
 
     if isinstance(verdict, Valid):

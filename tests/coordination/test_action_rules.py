@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import Category
+from strictreply.coordination import ActionType, AgentInvocation, Branch, Topology
 from strictreply.coordination._action_rules import suggested_actions
-from strictreply.coordination._actions import (
+from strictreply.coordination.actions import (
+    LACKING,
     SHAPES,
-    ActionType,
-    AgentInvocation,
-    Branch,
     Need,
     Permitted,
     action_schema,
@@ -25,9 +25,7 @@ from strictreply.coordination._actions import (
     example_of,
     schema_of,
 )
-from strictreply.coordination._topology import LACKING, Topology
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category
 from support.coordination.team import CONVERSATION, GRAPH, PARALLEL, SEARCH, SPAWN, faults, judged
 from support.openai_shapes import call, message
 

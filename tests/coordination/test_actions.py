@@ -11,7 +11,8 @@ import json
 import pytest
 from pydantic_core import to_jsonable_python
 
-from strictreply.coordination._actions import (
+from strictreply import Category
+from strictreply.coordination import (
     ActionType,
     AgentInvocation,
     Branch,
@@ -19,7 +20,7 @@ from strictreply.coordination._actions import (
     Origin,
     ValidationResult,
 )
-from strictreply.values._issues import Category
+from strictreply.coordination.actions import SHAPES, Permitted
 from support.coordination.team import SEARCH, judged, processor
 from support.openai_shapes import call, message
 
@@ -165,3 +166,31 @@ def test_branches_are_values() -> None:
 
     processor(tools=[SEARCH]).validate({"next_action": "end_conversation"}, "Coordinator", branch)
     assert branch == Branch()
+
+
+@pytest.mark.parametrize("action", ActionType)
+def test_a_shape_is_checked_without_permissions(action: ActionType) -> None:
+    """An action with no other members than its name lacks exactly those that its shape needs."""
+    issues = action.check({"next_action": action.value})
+    needed = set(SHAPES[action].properties) - set(SHAPES[action].optional)
+    needed_places = {f"/{name}" for name in needed}
+    assert {issue.path for issue in issues} == needed_places
+    assert {issue.code for issue in issues} <= {"action.missing_field"}
+
+    other = {"next_action": "dance", "more": 1}
+    closed = {issue.path for issue in action.check(other)}
+    opened = {issue.path for issue in action.check(other, "allow")}
+    assert closed - needed_places == {"/next_action", ""}
+    assert opened - needed_places == {"/next_action"}
+
+
+def test_what_is_permitted_says_why_an_agent_is_not() -> None:
+    """The report on an agent that may not follow has its place, and names those that may."""
+    allowed = Permitted("lead", agents=("writer", "critic"))
+    issue = allowed.agent_refusal("nobody", "/outcomes/main/leads_to", hint="did you mean noone?")
+    assert (issue.code, issue.path, issue.hint) == (
+        "topology.not_allowed",
+        "/outcomes/main/leads_to",
+        "did you mean noone?",
+    )
+    assert "writer, critic" in issue.message

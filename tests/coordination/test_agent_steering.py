@@ -16,23 +16,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
-from strictreply.coordination._actions import ActionType, AgentReplyCode, Permitted
-from strictreply.coordination._api_replies import ApiError, ApiErrorClass
-from strictreply.coordination._decisions import ErrorPolicy, Reaction, StepType
-from strictreply.coordination._steering import (
-    NOTHING,
+from strictreply import Category, ContractError, Issue
+from strictreply.coordination import (
+    USER,
+    ActionType,
+    AgentReplyCode,
     AgentSteering,
-    SteeringContext,
+    ApiError,
+    ApiErrorClass,
+    ErrorPolicy,
+    Reaction,
     SteeringMode,
+    StepType,
+    Topology,
     generate_steering,
-    steering_text,
 )
-from strictreply.coordination._topology import USER, Topology, permitted_actions
+from strictreply.coordination.actions import Permitted
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat
+from strictreply.coordination.steering import NOTHING, SteeringContext, steering_text
+from strictreply.coordination.topology import permitted_actions
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.retry._steering import MAX_CORRECTION_BYTES
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue
+from strictreply.core.calls import MAX_CORRECTION_BYTES
 from support.coordination.keyed import KeyedFormat
 from support.coordination.routed import (
     FAULTS,

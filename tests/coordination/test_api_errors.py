@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import ActionType, Origin
-from strictreply.coordination._api_replies import ApiError, ApiErrorClass, read_error_message
-from strictreply.retry._failures import Failure
+from strictreply import Category, Code, Invalid, ReplyHalted, ReplyRejected, TransportFailed
+from strictreply.coordination import ActionType, ApiError, ApiErrorClass, Origin
+from strictreply.coordination._api_replies import read_error_message
+from strictreply.core import Failure
 from strictreply.retry._policy import _REJECTED_WORDS
-from strictreply.values._errors import ReplyHalted, ReplyRejected, TransportFailed
-from strictreply.values._issues import Category, Code
-from strictreply.values._replies import Invalid
 from support.scripted import StatusError
 
 RETRY = ActionType.AUTO_RETRY

@@ -6,15 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._steering import (
-    MAX_SNIPPET_CHARS,
-    CallModel,
-    ContentLoop,
-    ContentLoopGuard,
-    ContentStreak,
-    LikelyCause,
-)
-from strictreply.coordination._topology import permitted_actions
+from strictreply.coordination import ContentLoopGuard, ContentStreak, LikelyCause
+from strictreply.coordination.steering import MAX_SNIPPET_CHARS, CallModel, ContentLoop
+from strictreply.coordination.topology import permitted_actions
 from support.coordination.routed import TEAM
 from support.loops import some
 from support.scripted import Client, completion

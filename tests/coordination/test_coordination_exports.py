@@ -5,11 +5,13 @@ What these names need or return is in public modules.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 import inspect
 import typing
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,19 @@ from strictreply.coordination import (
 from support.coordination.tutor import state_with
 from support.loops import some
 
+MODULES = (
+    "actions",
+    "formats",
+    "graph",
+    "metrics",
+    "routing",
+    "state",
+    "steering",
+    "topology",
+    "validation",
+)
+"""The public modules."""
+
 
 def test_all_is_what_is_public() -> None:
     """``__all__`` names everything that the facade imports, once; a room is reached by its own
@@ -38,6 +53,45 @@ def test_all_is_what_is_public() -> None:
         if not name.startswith("_") and name != "annotations" and not inspect.ismodule(value)
     }
     assert sorted(coordination.__all__) == sorted(public)
+
+
+OTHERS = ("integrations", "testing")
+"""The packages that stand on this one."""
+
+
+def taken_by_others() -> Iterator[tuple[str, str]]:
+    """Yield the module and the name of each import of coordination in another package."""
+    for package in OTHERS:
+        for path in (Path(coordination.__file__).parents[1] / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                module = getattr(node, "module", None) or ""
+                if module.startswith(coordination.__name__) and isinstance(node, ast.ImportFrom):
+                    yield from ((module, alias.name) for alias in node.names)
+
+
+def test_other_packages_take_public_names() -> None:
+    """What stands on coordination imports only what a module of it names in ``__all__``."""
+    taken = sorted(set(taken_by_others()))
+    assert len(taken) > 40
+    assert [
+        (module, name)
+        for module, name in taken
+        if name not in getattr(importlib.import_module(module), "__all__", ())
+        or any(part.startswith("_") for part in module.split("."))
+    ] == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_public_module_says_what_is_public(name: str) -> None:
+    """It has words, and a sorted ``__all__`` without a name that is private or missing."""
+    module = importlib.import_module(f"{coordination.__name__}.{name}")
+    assert module.__doc__
+    assert len(set(module.__all__)) == len(module.__all__)
+    assert all(hasattr(module, one) and not one.startswith("_") for one in module.__all__)
+
+    defined = [one for one in module.__all__ if inspect.isroutine(getattr(module, one))]
+    homes = {getattr(module, one).__module__ for one in defined}
+    assert homes <= {module.__name__}
 
 
 def test_one_thing_has_one_name() -> None:

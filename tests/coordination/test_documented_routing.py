@@ -11,27 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._human_requests import HumanKind
-from strictreply.coordination._route_next import (
-    MAX_LOOP_COUNT_VARIABLE,
+from strictreply.coordination import (
+    AgentState,
+    HumanKind,
     RouteReason,
     Routes,
     counted,
     edge_map,
     explain_route,
-    route_next,
-)
-from strictreply.coordination._run_state import (
-    DEFAULT_NODES,
-    AgentState,
-    changed,
     give_human_feedback,
     human_input,
     increment_loop_count,
     mark_complete,
     request_human_input,
+    route_next,
 )
-from support.coordination.tutor import noon, state_with
+from strictreply.coordination.graph import MAX_LOOP_COUNT_VARIABLE
+from strictreply.coordination.state import DEFAULT_NODES
+from support.coordination.tutor import changed, noon, state_with
 
 
 @pytest.fixture(autouse=True)

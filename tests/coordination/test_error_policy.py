@@ -8,16 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import AgentReplyCode
-from strictreply.coordination._decisions import (
-    DEFAULT_BUDGET,
-    DEFAULT_REACTIONS,
-    ErrorPolicy,
-    Reaction,
-)
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Code, Issue
+from strictreply import Category, Code, ContractError, Issue, RetryPolicy
+from strictreply.coordination import AgentReplyCode, ErrorPolicy, Reaction
+from strictreply.coordination._decisions import DEFAULT_BUDGET, DEFAULT_REACTIONS
 from support.coordination.routed import FAULTS
 
 RETRY = Reaction.RETRY

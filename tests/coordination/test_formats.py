@@ -16,8 +16,8 @@ import pytest
 import xml_format
 from xml_format import XMLProcessor, XMLResponseFormat
 
-from strictreply import ContractError
-from strictreply.coordination._actions import ActionType, Branch
+from strictreply import Category, ContractError
+from strictreply.coordination import ActionType, Branch
 from strictreply.coordination.formats import (
     ActionFormat,
     BaseResponseFormat,
@@ -33,7 +33,6 @@ from strictreply.coordination.formats import (
     set_default_format,
 )
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category
 from support.coordination.keyed import KeyedFormat
 from support.coordination.team import CONVERSATION, PARALLEL, faults, judged, processor
 from support.openai_shapes import call, message
@@ -136,7 +135,7 @@ json_format = get_format("json")
 register_format("xml", XMLResponseFormat)
 set_default_format("xml")
 from strictreply.coordination.formats import ResponseProcessor
-from strictreply.coordination._topology import Topology
+from strictreply.coordination.topology import Topology
 from strictreply.coordination.validation import ActionType, ValidationProcessor, ValidationResult
 made = ValidationProcessor(Topology.of({"A": ["User"]}), "xml")
 text = "<next_action>final_response</next_action><content>hi</content>"

@@ -10,20 +10,28 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._human_requests import (
+from strictreply import ContractError
+from strictreply.coordination import (
+    CoordinationCode,
     HumanDecision,
     HumanKind,
     PendingHuman,
-    SettledHuman,
-    merge_ledgers,
+    StateError,
+    create_initial_state,
+    give_human_feedback,
     read_answer,
-    read_ledger,
 )
-from strictreply.coordination._run_state import create_initial_state, give_human_feedback
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSONObject
-from support.coordination.tutor import NOON, asked
+from strictreply.coordination.state import (
+    SettledHuman,
+    carry_over_requests,
+    merge_ledgers,
+    pending_requests,
+    read_ledger,
+    read_requests,
+    with_requests,
+)
+from strictreply.core import JSONObject
+from support.coordination.tutor import NOON, asked, state_with
 
 PLAN = HumanKind.PLAN_APPROVAL
 COURSES = HumanKind.COURSE_SELECTION
@@ -294,3 +302,57 @@ def test_an_answer_is_text(answer: Any) -> None:
     with pytest.raises(ContractError):
         give_human_feedback(state, answer)
     assert give_human_feedback(state, "approve")["human_feedback"] == "approve"
+
+
+def test_requests_are_read_and_noted() -> None:
+    """A state gives all its requests in order; a later entry of one replaces the earlier."""
+    first = asked(id="a", requested_at="1")
+    second = asked(id="b", requested_at="2")
+    state = with_requests(state_with(), second, first)
+    assert read_requests(state) == (first, second)
+
+    settled = SettledHuman(first, HumanDecision.FEEDBACK, "fine", "3")
+    after = with_requests(state, settled)
+    assert read_requests(after) == (settled, second)
+    assert pending_requests(after) == (second,)
+    assert read_requests(with_requests(after, first)) == (settled, second)
+    assert read_requests(state) == (first, second)
+
+
+@pytest.mark.parametrize("flagged", [True, False])
+def test_a_new_run_leads_pending_requests_to_its_entry(flagged: bool) -> None:
+    """Each answer leads to the entry, its asker is told; a flag that nobody asked for is a request,
+    and what is settled stays.
+    """
+    settled = SettledHuman(asked(id="a"), HumanDecision.FEEDBACK, "fine", "1")
+    waiting = asked(id="b", resume_to="writer")
+    state = with_requests(state_with(requires_human_input=flagged), settled)
+
+    carried = carry_over_requests(with_requests(state, waiting), "lead")
+    (one,) = pending_requests(carried)
+    assert (one.id, one.resume_to, one.skip_to, one.tell_to, one.carried) == (
+        "b",
+        "lead",
+        "lead",
+        "writer",
+        1,
+    )
+    assert settled in read_requests(carried)
+    assert carry_over_requests(carried, "lead") == carried
+
+    bare = pending_requests(carry_over_requests(state, "lead"))
+    assert [one.resume_to for one in bare] == ["lead"] * flagged
+
+
+def test_a_broken_ledger_is_refused_wherever_it_is_read() -> None:
+    """Nothing is read from, noted in or carried over with a ledger that is none."""
+    broken = state_with(human_requests=[{"id": 5}])
+    for read in (
+        read_requests,
+        pending_requests,
+        with_requests,
+        lambda state: carry_over_requests(state, "lead"),
+    ):
+        with pytest.raises(StateError) as refused:
+            read(broken)
+        assert "state.wrong_type" in {issue.code for issue in refused.value.issues}

@@ -13,31 +13,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import StateError
-from strictreply.coordination._human_requests import (
+from strictreply import ContractError
+from strictreply.coordination import (
+    AgentState,
     HumanDecision,
     HumanKind,
     PendingHuman,
-    SettledHuman,
-)
-from strictreply.coordination._route_next import RouteReason, explain_route, route_next
-from strictreply.coordination._run_state import (
-    AgentState,
-    apply_update,
-    changed,
+    RouteReason,
+    StateError,
     clear_human_input_request,
     create_initial_state,
+    explain_route,
     give_human_feedback,
     human_input,
-    pending_requests,
-    put_question,
     request_human_input,
+    route_next,
     start_run,
 )
-from strictreply.values._errors import ContractError
+from strictreply.coordination.state import (
+    SettledHuman,
+    apply_update,
+    pending_requests,
+    put_question,
+)
 from support.coordination.tutor import (
     AGENTS,
     asked,
+    changed,
     last_answer,
     noon,
     numbered,

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
-from strictreply.coordination._actions import AgentReplyCode, Branch, ValidationResult
-from strictreply.coordination._topology import Topology
+from strictreply.coordination import AgentReplyCode, Branch, Topology, ValidationResult
 from support.coordination.team import CONVERSATION, PARALLEL, processor
 from support.loops import some
 

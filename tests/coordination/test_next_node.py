@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._route_next import (
-    DEFAULT_MAX_LOOP_COUNT,
-    MAX_LOOP_COUNT_VARIABLE,
+from strictreply import ContractError, StrictReplyError
+from strictreply.coordination import (
+    AgentState,
+    CoordinationCode,
     CycleLimit,
     RouteDecision,
     RouteReason,
@@ -30,21 +30,18 @@ from strictreply.coordination._route_next import (
     Routes,
     RouteStrategy,
     RuleFailure,
+    StateError,
+    create_initial_state,
     edge_map,
     explain_route,
+    increment_loop_count,
     record_route,
+    request_human_input,
     route_next,
 )
-from strictreply.coordination._run_state import (
-    DEFAULT_NODES,
-    AgentState,
-    changed,
-    create_initial_state,
-    increment_loop_count,
-    request_human_input,
-)
-from strictreply.values._errors import ContractError, StrictReplyError
-from support.coordination.tutor import NOON, noon, state_with, without
+from strictreply.coordination.graph import DEFAULT_MAX_LOOP_COUNT, MAX_LOOP_COUNT_VARIABLE
+from strictreply.coordination.state import DEFAULT_NODES
+from support.coordination.tutor import NOON, changed, noon, state_with, without
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +65,7 @@ def test_the_signature_is_the_published_one() -> None:
     target = route_next(state_with(next_agent="coordinator"))
     assert (type(target), target) == (str, "coordinator")
 
-    script = "import strictreply.coordination._route_next, sys; print('langgraph' in sys.modules)"
+    script = "import strictreply.coordination.graph, sys; print('langgraph' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

@@ -10,18 +10,12 @@ from typing import Any
 
 import pytest
 
-from strictreply import ContractError
+from strictreply import Category, ContractError
+from strictreply.coordination import ActionType, Branch, BranchType, Origin, Topology
 from strictreply.coordination._action_rules import suggested_actions
-from strictreply.coordination._actions import SHAPES, ActionType, Branch, BranchType, Origin
-from strictreply.coordination._topology import (
-    LACKING,
-    Topology,
-    permitted_actions,
-    read_leave,
-    refusal_of,
-)
+from strictreply.coordination.actions import LACKING, SHAPES
+from strictreply.coordination.topology import permitted_actions, read_leave
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category
 from support.coordination.team import CONVERSATION, GRAPH, PARALLEL, faults, judged, processor
 
 A = ActionType
@@ -273,14 +267,14 @@ def test_who_may_do_nothing_gets_no_suggestion() -> None:
 def test_a_refusal_names_the_need_that_is_not_met() -> None:
     """An agent that may finish, but not the workflow, lacks the application's leave, no edge."""
     allowed = permitted_actions(GRAPH, "DataAnalyzer")
-    assert refusal_of(A.TERMINATE_WORKFLOW, allowed).code == "action.not_permitted"
+    assert allowed.action_refusal(A.TERMINATE_WORKFLOW).code == "action.not_permitted"
     assert (
-        refusal_of(A.TERMINATE_WORKFLOW, permitted_actions(GRAPH, "Worker1")).code
+        permitted_actions(GRAPH, "Worker1").action_refusal(A.TERMINATE_WORKFLOW).code
         == "topology.may_not_finish"
     )
 
     for action, shape in SHAPES.items():
-        assert refusal_of(action, permitted_actions(GRAPH, "Worker3")).code in {
+        assert permitted_actions(GRAPH, "Worker3").action_refusal(action).code in {
             LACKING[need] for need in shape.needs
         }
 

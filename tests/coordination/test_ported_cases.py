@@ -17,18 +17,20 @@ from typing import Any
 
 import pytest
 
-from strictreply.coordination._actions import ActionType, Branch, ValidationResult
-from strictreply.coordination._api_replies import ApiError, read_error_message
-from strictreply.coordination._decisions import (
+from strictreply import Category, Invalid
+from strictreply.coordination import (
+    USER,
+    ActionType,
+    ApiError,
+    Branch,
     ExecutionStep,
     RoutingContext,
     RoutingDecision,
     StepType,
+    ValidationResult,
 )
-from strictreply.coordination._topology import USER
+from strictreply.coordination._api_replies import read_error_message
 from strictreply.coordination.routing import ROUTES, Router
-from strictreply.values._issues import Category
-from strictreply.values._replies import Invalid
 from support.coordination.routed import (
     FAULTS,
     PROCESSOR,

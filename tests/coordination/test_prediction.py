@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import ActionType
-from strictreply.coordination._decisions import RoutingReason
+from strictreply import ContractError
+from strictreply.coordination import ActionType, RoutingReason
 from strictreply.coordination.routing import predict_next_route
-from strictreply.values._errors import ContractError
 from support.coordination.routed import TEAM, decide, valid
 
 WALKED = [("A", "B"), ("A", "C"), ("A", "B"), ("B", "C"), ("A", "B")]

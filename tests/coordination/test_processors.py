@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import pytest
 from openai.types.chat import ChatCompletion
 
-from strictreply import ContractError
-from strictreply.coordination._actions import ActionType, Origin
-from strictreply.coordination._api_replies import ErrorMessage, ReplyView
+from strictreply import Category, ContractError, Invalid
+from strictreply.coordination import ActionType, ErrorMessage, Origin
+from strictreply.coordination._api_replies import ReplyView
 from strictreply.coordination.formats import (
     ErrorMessageProcessor,
     ProcessorChain,
@@ -23,8 +23,6 @@ from strictreply.coordination.formats import (
     ToolCallProcessor,
 )
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category
-from strictreply.values._replies import Invalid
 from support.coordination.team import GRAPH, faults, judged, processor
 from support.openai_shapes import call, completion, message
 

@@ -12,8 +12,7 @@ import pytest
 from xml_format import XMLResponseFormat
 
 from strictreply import ContractError
-from strictreply.coordination._actions import ActionType
-from strictreply.coordination._topology import Topology
+from strictreply.coordination import ActionType, Topology
 from strictreply.coordination.formats import (
     ActionFormat,
     AgentContext,

@@ -12,19 +12,21 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from strictreply import ContractError, ReplyRejected
 from strictreply.coordination import (
+    ActionType,
+    Branch,
     ProcessorChain,
     ResponseProcessor,
     StructuredJSONProcessor,
     TextResponseProcessor,
     ToolCallProcessor,
+    ValidationResult,
     formats,
     generate_steering,
     retry_with_steering,
     validation,
 )
-from strictreply.coordination._actions import ActionType, Branch, ValidationResult
-from strictreply.values._errors import ContractError, ReplyRejected
 from support.coordination.team import PARALLEL, processor
 
 CALL: dict[str, Any] = {

@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import (
+from strictreply import ContractError
+from strictreply.coordination import (
     ActionType,
+    ApiError,
     Branch,
     BranchType,
     Origin,
+    RoutingContext,
+    RoutingDecision,
     ValidationResult,
 )
-from strictreply.coordination._api_replies import ApiError
-from strictreply.coordination._decisions import RoutingContext, RoutingDecision
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
-from strictreply.values._errors import ContractError
 from support.coordination.routed import FAULTS, TEAM, call, decide, invalid, talk, valid, verdict
 from support.loops import some
 

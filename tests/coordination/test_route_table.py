@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import CoordinationCode, DeclarationError
-from strictreply.coordination._route_next import (
-    BUILT_IN_NAMES,
+from strictreply.coordination import (
+    CoordinationCode,
     CycleLimit,
+    DeclarationError,
     RouteRule,
     Routes,
     RouteStrategy,
 )
-from strictreply.coordination._run_state import DEFAULT_NODES
+from strictreply.coordination.graph import BUILT_IN_NAMES
+from strictreply.coordination.state import DEFAULT_NODES
 
 
 def nothing(state: Any) -> None:

@@ -11,31 +11,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import (
+from strictreply import Category, Code, ContractError, RetryPolicy
+from strictreply.coordination import (
+    END_NODE,
+    USER,
     ActionType,
     AgentInvocation,
     AgentReplyCode,
+    ApiError,
     Branch,
     BranchType,
-    Origin,
-    Permitted,
-    ValidationResult,
-)
-from strictreply.coordination._api_replies import ApiError, ErrorMessage
-from strictreply.coordination._decisions import (
+    ErrorMessage,
     ErrorPolicy,
+    Origin,
     Reaction,
     RoutingContext,
     RoutingDecision,
     RoutingReason,
     StepType,
+    Topology,
+    ValidationResult,
 )
-from strictreply.coordination._topology import END_NODE, USER, Topology, permitted_actions
+from strictreply.coordination.actions import Permitted
 from strictreply.coordination.routing import ROUTES, Router
+from strictreply.coordination.topology import permitted_actions
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Code
 from support.coordination.routed import (
     FAULTS,
     PROCESSOR,

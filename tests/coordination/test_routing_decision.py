@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.coordination._decisions import (
+from strictreply.coordination import (
     BranchSpec,
     ExecutionStep,
     RoutingContext,
@@ -170,3 +170,21 @@ def test_values_cannot_be_changed() -> None:
 def test_reasons_are_words_of_their_own() -> None:
     """No two reasons are spelled alike."""
     assert len({reason.value for reason in RoutingReason}) == len(RoutingReason)
+
+
+def test_an_end_says_why_and_whether_a_fault_led_there() -> None:
+    """A branch that is ended goes nowhere; with an error it is a fault's, without one it is not."""
+    step = ExecutionStep(step_type=StepType.FINAL_RESPONSE)
+    done = RoutingDecision.stopped(RoutingReason.FINAL, "it is done", step, turns=2)
+    assert (done.is_terminal(), done.follows_fault()) == (True, False)
+    assert (done.reason, done.completion_reason, done.error_message) == (
+        RoutingReason.FINAL,
+        "it is done",
+        None,
+    )
+    assert done.next_steps == [step]
+    assert done.metadata == {"routing_type": "final", "turns": 2}
+
+    failed = RoutingDecision.stopped(RoutingReason.TERMINATED, "it failed", error="no agent")
+    assert (failed.is_terminal(), failed.follows_fault()) == (True, True)
+    assert (failed.error_action, failed.error_message) == ("terminate", "no agent")

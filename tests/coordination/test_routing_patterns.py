@@ -7,28 +7,29 @@ from itertools import cycle
 
 import pytest
 
-from strictreply.coordination._actions import AgentReplyCode, Branch, BranchType
-from strictreply.coordination._api_replies import ApiError
-from strictreply.coordination._decisions import (
+from strictreply import ContractError
+from strictreply.coordination import (
+    USER,
+    AgentReplyCode,
+    ApiError,
+    Branch,
+    BranchType,
     ExecutionStep,
+    HumanDecision,
+    HumanKind,
+    PendingHuman,
     RoutingContext,
     RoutingDecision,
     RoutingReason,
     StepType,
+    Topology,
     question_of,
+    read_answer,
     resume_after_error,
 )
-from strictreply.coordination._human_requests import (
-    HumanDecision,
-    HumanKind,
-    PendingHuman,
-    read_answer,
-)
-from strictreply.coordination._topology import USER, Topology
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
 from support.coordination.routed import TEAM, decide, invalid, talk
 
 

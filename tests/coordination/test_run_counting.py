@@ -16,25 +16,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._metrics import Activity, ActivityTally, MetricsSnapshot, RunMetrics
-from strictreply.coordination._route_next import (
+from strictreply.coordination import (
+    Activity,
+    AgentState,
+    CoordinationCode,
     CycleLimit,
     RouteReason,
     Routes,
     RouteStrategy,
+    RunMetrics,
+    StateError,
     counted,
     explain_route,
-)
-from strictreply.coordination._run_state import (
-    DEFAULT_NODES,
-    AgentState,
-    apply_update,
-    changed,
     increment_loop_count,
-    pending_requests,
 )
-from support.coordination.tutor import noon, state_with
+from strictreply.coordination.metrics import ActivityTally, MetricsSnapshot
+from strictreply.coordination.state import DEFAULT_NODES, apply_update, pending_requests
+from support.coordination.tutor import changed, noon, state_with
 
 
 def partial_node(state: AgentState) -> dict[str, Any]:

@@ -16,29 +16,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import MAX_LISTED, CoordinationCode, StateError
-from strictreply.coordination._human_requests import merge_ledgers
-from strictreply.coordination._route_next import (
+from strictreply.coordination import (
+    AgentState,
+    CoordinationCode,
     RouteReason,
     Routes,
-    explain_route,
-    record_route,
-    route_next,
-)
-from strictreply.coordination._run_state import (
-    AgentState,
     RunEnding,
-    changed,
+    StateError,
     create_initial_state,
+    explain_route,
     increment_loop_count,
     mark_complete,
-    pending_requests,
+    record_route,
     request_human_input,
+    route_next,
     start_run,
-    state_issues,
     validate_state,
 )
-from support.coordination.tutor import NOON, noon, numbered, state_with, without
+from strictreply.coordination.actions import MAX_LISTED
+from strictreply.coordination.state import (
+    StateSchema,
+    merge_ledgers,
+    pending_requests,
+    state_issues,
+)
+from support.coordination.tutor import NOON, changed, noon, numbered, state_with, without
 
 DOCUMENTED = {
     "messages",
@@ -338,3 +340,35 @@ def test_the_ledger_has_its_reducer() -> None:
     """LangGraph finds in the annotation how two ledgers merge."""
     hints = get_type_hints(AgentState, include_extras=True)
     assert hints["human_requests"].__args__[0].__metadata__ == (merge_ledgers,)
+
+
+def test_a_part_of_a_state_has_a_schema() -> None:
+    """A record may have members that it does not name; each fault has the code of a state and its
+    place below the one that is given.
+    """
+    count: dict[str, Any] = {"type": "integer", "minimum": 0}
+    name: dict[str, Any] = {"type": "string", "minLength": 1}
+    members = {"turns": count, "agent": name, "note": StateSchema.or_null({"type": "string"})}
+    schema = StateSchema(StateSchema.record(members, optional=["note"]))
+    assert schema.issues({"turns": 0, "agent": "writer", "note": None, "more": object()}) == ()
+
+    faults = schema.issues({"turns": -1, "agent": " ", "note": 5}, "/branch")
+    assert {(issue.code, issue.path) for issue in faults} == {
+        ("state.negative", "/branch/turns"),
+        ("state.blank", "/branch/agent"),
+        ("state.wrong_type", "/branch/note"),
+    }
+    assert [issue.code for issue in schema.issues([])] == ["state.not_object"]
+    assert {issue.code for issue in schema.issues({"turns": 1.0})} == {
+        "state.wrong_type",
+        "state.missing_field",
+    }
+
+
+def test_an_error_is_raised_for_faults_alone() -> None:
+    """No faults raise nothing; all that there are stand in the error."""
+    StateError.raise_for(iter(()))
+    issue = CoordinationCode.STATE_BLANK.at("/agent")
+    with pytest.raises(StateError) as raised:
+        StateError.raise_for(iter([issue, issue]))
+    assert raised.value.issues == (issue, issue)

@@ -14,16 +14,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from strictreply.coordination._human_requests import HumanKind
-from strictreply.coordination._route_next import route_next
-from strictreply.coordination._run_state import (
+from strictreply.coordination import (
     AgentState,
+    HumanKind,
     clear_human_input_request,
     give_human_feedback,
     human_input,
-    pending_requests,
     request_human_input,
+    route_next,
 )
+from strictreply.coordination.state import pending_requests
 from support.coordination.tutor import AGENTS, numbered, state_with, ticking
 from support.loops import some
 

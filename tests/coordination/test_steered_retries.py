@@ -16,26 +16,29 @@ from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
-from strictreply.coordination._actions import ActionType, Branch, ValidationResult
-from strictreply.coordination._api_replies import ApiError
-from strictreply.coordination._decisions import (
+from strictreply import Category
+from strictreply.coordination import (
+    USER,
+    ActionType,
+    AgentSteering,
+    ApiError,
+    Branch,
     ErrorPolicy,
     Reaction,
     RoutingContext,
     RoutingReason,
     StepType,
+    ValidationMetrics,
+    ValidationResult,
 )
-from strictreply.coordination._metrics import ValidationCounts, ValidationMetrics
-from strictreply.coordination._steering import AgentSteering
-from strictreply.coordination._topology import USER
 from strictreply.coordination.formats import ActionFormat, JSONResponseFormat
+from strictreply.coordination.metrics import ValidationCounts
 from strictreply.coordination.routing import RouteCache, RouteKey, Router
 from strictreply.coordination.validation import (
     ActionSteering,
     ValidationProcessor,
     retry_with_steering,
 )
-from strictreply.values._issues import Category
 from support.coordination.keyed import KeyedFormat
 from support.coordination.routed import PROCESSOR, TEAM, call, search
 from support.scripted import AsyncClient, Client, Server, StatusError, completion, truncated

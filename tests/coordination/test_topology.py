@@ -13,9 +13,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import CoordinationCode, DeclarationError
-from strictreply.coordination._topology import END_NODE, USER, Topology, TopologyEdge
-from strictreply.values._errors import ContractError
+from strictreply import ContractError
+from strictreply.coordination import END_NODE, USER, CoordinationCode, DeclarationError, Topology
+from strictreply.coordination.topology import TopologyEdge
 
 TEAM = {
     "User": ["Lead"],

@@ -13,6 +13,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,30 +24,39 @@ from hypothesis import strategies as st
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
-from strictreply import Contract, ContractError, Issue, Tool, Valid
-from strictreply.contract._contract import perform_check
-from strictreply.contract._driving import drive
-from strictreply.coordination import validation
-from strictreply.coordination._actions import (
+from strictreply import (
+    Category,
+    Code,
+    Contract,
+    ContractError,
+    Invalid,
+    Issue,
+    Limits,
+    Remedy,
+    Tool,
+    Valid,
+)
+from strictreply.coordination import (
     ActionType,
     AgentReplyCode,
+    ApiErrorClass,
     Branch,
+    ErrorMessage,
     Origin,
-    Permitted,
+    ValidationMetrics,
     ValidationResult,
+    create_initial_state,
+    validation,
 )
-from strictreply.coordination._api_replies import ApiErrorClass, ErrorMessage
-from strictreply.coordination._metrics import ValidationMetrics
-from strictreply.coordination._run_state import create_initial_state
+from strictreply.coordination.actions import Permitted, Source
 from strictreply.coordination.formats import JSONResponseFormat, TextResponseProcessor
 from strictreply.coordination.validation import (
     ValidationProcessor,
     retry_with_steering,
     with_reply_format,
 )
-from strictreply.values._issues import Category, Code, Remedy
-from strictreply.values._limits import Limits
-from strictreply.values._replies import Invalid
+from strictreply.core import drive
+from strictreply.core.judging import perform_check
 from support.coordination.hostile import hostile
 from support.coordination.team import (
     CONVERSATION,
@@ -67,10 +77,10 @@ FINAL = {"next_action": "final_response", "content": "x"}
 COORDINATION = Path(inspect.getfile(validation)).parent
 PARSERS = {("json", "loads"), ("json", "load"), ("ast", "literal_eval"), ("jiter", "from_json")}
 JUDGING = (
-    "_actions",
-    "_topology",
+    "actions",
+    "topology",
     "_api_replies",
-    "_metrics",
+    "metrics",
     "formats",
     "_action_rules",
     "validation",
@@ -250,6 +260,8 @@ SIGNATURES = {
     "judging": "response agent branch exec_state allowed_agents",
     "answer_kind": "agent branch exec_state",
     "terms": "agent branch allowed_agents",
+    "judge_action": "action agent branch",
+    "refused": "issues agent branch",
     "register_processor": "processor",
     "register_action_validator": "action check",
 }
@@ -690,10 +702,10 @@ def test_leniency_is_opted_into_and_recorded(mode: Any, wrap: str) -> None:
     )
     assert not judged(text).is_valid
     result = judged(text, extraction=mode)
-    assert (result.parsed_response, result.source.leniency) == (FENCE_INSIDE, (mode,))
+    assert (result.parsed_response, result.source.lenient) == (FENCE_INSIDE, (mode,))
 
     whole = judged(json.dumps(FENCE_INSIDE), extraction=mode)
-    assert (whole.parsed_response, whole.source.leniency) == (FENCE_INSIDE, ())
+    assert (whole.parsed_response, whole.source.lenient) == (FENCE_INSIDE, ())
 
 
 @pytest.mark.req("M71")
@@ -784,7 +796,7 @@ def test_native_calls_are_read_as_a_client_reads_them(
     assert [(one.tool, one.args) for one in result.calls] == [("search", {"query": "q"})]
     assert [one["id"] for one in result.tool_calls] == [one.id for one in result.calls]
     assert result.parsed_response == {"next_action": "call_tool", "tool_calls": result.tool_calls}
-    assert set(result.source.leniency) == rows
+    assert set(result.source.lenient) == rows
 
 
 def test_ids_that_calls_share_are_settled_where_a_server_made_them() -> None:
@@ -793,7 +805,7 @@ def test_ids_that_calls_share_are_settled_where_a_server_made_them() -> None:
     native = judged(message(None, given))
     assert [one.args["query"] for one in native.calls] == ["q", "r"]
     assert len({one["id"] for one in native.tool_calls}) == 2
-    assert native.source.leniency == ("call_id_shared",)
+    assert native.source.lenient == ("call_id_shared",)
     written = judged({"next_action": "call_tool", "tool_calls": given})
     assert (written.code, written.is_valid) == ("call.id_duplicate", False)
 
@@ -1059,3 +1071,27 @@ def test_each_code_has_its_reply(code: Code, provoke: Callable[[], ValidationRes
 def test_the_table_of_codes_is_complete() -> None:
     """No code of coordination is without its reply."""
     assert set(PROVOKED) == set(AgentReplyCode)
+
+
+def test_an_action_of_a_program_is_judged_and_not_counted() -> None:
+    """What no model wrote is judged as a reply is, by the branch too, and leaves no trace."""
+    metrics = ValidationMetrics()
+    made = processor(metrics=metrics)
+    end = {"next_action": "end_conversation"}
+
+    for action, branch in ((INVOKE, None), (INVOKE | {"action_input": "x"}, None), (end, None)):
+        assert made.judge_action(action, "Coordinator", branch) == replace(
+            judged(action, "Coordinator", branch), source=Source()
+        )
+    assert made.judge_action(end, "Worker1", CONVERSATION).is_valid
+    assert not made.judge_action(end, "Worker1").is_valid
+    assert metrics.snapshot().totals.total_validations == 0
+
+
+def test_faults_that_a_program_found_make_a_verdict() -> None:
+    """It is invalid, by these faults, and suggests what the agent may do instead."""
+    issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
+    result = processor().refused(iter([issue]), "Worker1")
+    assert (result.is_valid, result.issues, result.code) == (False, (issue,), "tool.raised")
+    assert "Coordinator" in (result.retry_suggestion or "")
+    assert result.permitted == processor().terms("Worker1").permitted

@@ -19,11 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from strictreply.coordination._actions import ActionType, AgentReplyCode
-from strictreply.coordination._metrics import ValidationCounts, ValidationMetrics
+from strictreply import Category, Code, ContractError
+from strictreply.coordination import ActionType, AgentReplyCode, ValidationMetrics
+from strictreply.coordination.metrics import ValidationCounts
 from strictreply.coordination.validation import ActionSteering, retry_with_steering
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Code
 from support.coordination.routed import FAULTS, PROCESSOR, call, invalid, valid, verdict
 from support.scripted import Client, StatusError, completion
 

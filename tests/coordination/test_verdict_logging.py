@@ -9,11 +9,10 @@ import sys
 
 import pytest
 
-from strictreply.coordination._actions import ActionType, Branch
-from strictreply.coordination._decisions import RoutingContext
-from strictreply.coordination._metrics import VerdictWatch
+from strictreply import Attempt
+from strictreply.coordination import ActionType, Branch, RoutingContext
+from strictreply.coordination.metrics import VerdictWatch
 from strictreply.coordination.routing import Router
-from strictreply.values._replies import Attempt
 from support.coordination.hostile import Raising
 from support.coordination.routed import TEAM, decide, valid, verdict
 
@@ -102,7 +101,7 @@ def test_no_handler_is_installed() -> None:
     """Importing the package sets no logging up: no handler on the root's logger or on ours."""
     script = (
         "import logging, strictreply.coordination.routing;"
-        "import strictreply.coordination._steering;"
+        "import strictreply.coordination.steering;"
         "assert not logging.getLogger().handlers;"
         "assert not logging.getLogger('strictreply').handlers"
     )

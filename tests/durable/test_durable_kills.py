@@ -110,7 +110,7 @@ def assert_told(run: sr.Run, shape: Shape) -> None:
     assert [
         message["content"] for message in run.transcript if message["role"] == "tool"
     ] == results
-    assert len(run.asked) == len(STEPS[shape]) - len(TOOLS)
+    assert len(run.replies) == len(STEPS[shape]) - len(TOOLS)
 
 
 def expected(shape: Shape, number: int, moment: Moment) -> Counter[str]:

@@ -26,6 +26,7 @@ import pytest
 pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
+from strictreply import ContractError
 from strictreply.integrations.dbos import DurableRun, DurableRunFailed, DurableRuns, call_key
 from strictreply.integrations.dbos._durable_worker import MAX_DROPS
 from strictreply.loop import SessionStoreFailed
@@ -39,7 +40,6 @@ from strictreply.testing import (
     ok,
 )
 from strictreply.testing.mounting import AsyncScriptedClient
-from strictreply.values._errors import ContractError
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = sr.Tool.from_json_schema(
@@ -190,8 +190,8 @@ def test_tools_run_and_the_answer_comes(desk: Callable[..., Desk], awaited: bool
     assert len(set(place.keys)) == len(place.keys)
 
     assert None not in place.keys
-    assert [type(asked.reply) for asked in run.asked] == [sr.ToolCalls, sr.DirectAnswer]
-    assert run.usage == sum((asked.usage for asked in run.asked), sr.Usage())
+    assert [type(asked.reply) for asked in run.replies] == [sr.ToolCalls, sr.DirectAnswer]
+    assert run.usage == sum((asked.usage for asked in run.replies), sr.Usage())
     assert run.usage.total_tokens > 0
 
 

@@ -13,11 +13,11 @@ import pytest
 pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
+from strictreply import ContractError
 from strictreply.integrations import load
 from strictreply.integrations.dbos import DurableRunFailed, DurableRuns
 from strictreply.integrations.dbos._durable_worker import MAX_DROPS, PostgresPresence
 from strictreply.testing import ScriptedClient, ScriptedModel, ok
-from strictreply.values._errors import ContractError
 from support.durable.postgres_server import executed
 
 POLL = 0.02

@@ -19,7 +19,7 @@ from unreliable_corrections import (
     nearest,
 )
 
-from strictreply.contract._tool import Tool
+from strictreply import Tool
 from strictreply.testing._scripts import text_of
 from strictreply.testing._steps import ReplyPlace, Target
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from xml_format import XMLProcessor, XMLResponseFormat
 
 from strictreply import Invalid, Limits
-from strictreply.coordination._actions import SHAPES
+from strictreply.coordination.actions import SHAPES
 from support.pages import Page
 from support.programs import ran
 

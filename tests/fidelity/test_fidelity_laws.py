@@ -26,7 +26,7 @@ from pydantic import Field, create_model
 
 from strictreply import Invalid
 from strictreply.contract._models import adapter_of
-from strictreply.values._limits import JSON
+from strictreply.core import JSON
 from support.fidelity.typed_samples import BEYOND, CODE, HUGE, Colour, Level, Mixed, judge, places
 
 

@@ -38,9 +38,10 @@ from pydantic import (
 from pydantic_core import to_jsonable_python
 
 import strictreply as sr
+from strictreply.contract._early_stop import EarlyStop
 from strictreply.contract._fidelity.core_schemas import KNOWS_EXTRA, NOT_REPRESENTABLE
-from strictreply.contract._veto import Veto
-from strictreply.values._limits import JSON, Extra
+from strictreply.core import JSON
+from strictreply.core.judging import Extra
 from support.fidelity.typed_samples import BEYOND
 from support.scripted import completion
 
@@ -437,9 +438,9 @@ def test_v1_a_part_of_an_answer_holds_what_was_judged(open_chars: int) -> None:
     """A streamed part shows no value that lost a member, and each member under its name."""
     value = {"where": {"limit": 3, "owner": "bob"}, "top": 4, "rows": [{"n": 1}, {"zip": "1"}]}
     text = json.dumps(value)
-    veto = Veto(sr.Contract(answer=Answer))
-    assert veto.text(text[: len(text) - open_chars]) is None
-    partial: Any = veto.partial()
+    early_stop = EarlyStop(sr.Contract(answer=Answer))
+    assert early_stop.text(text[: len(text) - open_chars]) is None
+    partial: Any = early_stop.partial()
     if KNOWS_EXTRA:
         assert partial.answer.where == value["where"]
         assert partial.answer.most == 4

@@ -29,7 +29,7 @@ from pydantic import (
 
 from strictreply import Invalid, Tool
 from strictreply.contract._models import adapter_of, instance_of
-from strictreply.values._limits import JSON
+from strictreply.core import JSON
 from support.fidelity.typed_samples import CODE, HUGE, Inner, judge, places
 
 

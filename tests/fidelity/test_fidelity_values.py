@@ -28,7 +28,7 @@ from pydantic import (
 )
 
 from strictreply import Invalid
-from strictreply.values._limits import JSON
+from strictreply.core import JSON
 from support.fidelity.typed_samples import (
     BEYOND,
     CODE,

@@ -18,7 +18,7 @@ from strictreply import Contract, Invalid, Tool, Valid
 from strictreply.contract._fidelity.comparing import Comparison, Risk
 from strictreply.contract._fidelity.core_schemas import NOT_REPRESENTABLE, fidelity_of
 from strictreply.contract._models import adapter_of
-from strictreply.values._limits import JSON, Work
+from strictreply.core import JSON, Work
 from support.fidelity.typed_samples import HUGE, judge, places
 
 

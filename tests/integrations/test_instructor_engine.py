@@ -489,7 +489,7 @@ def test_v7_the_calls_of_an_engine_share_its_quota(twin: Twin) -> None:
     calls.
     """
     server = Server(status(503, retry_after="0"))
-    policy = sr.RetryPolicy(max_retries=0, transport_retries=2, quota=3)
+    policy = sr.RetryPolicy(max_retries=0, transport_retries=2, retry_budget=3)
     engine = wrap(twin.client(server, "TOOLS", max_retries=0), policy=policy)
     reasons = []
 
@@ -498,5 +498,5 @@ def test_v7_the_calls_of_an_engine_share_its_quota(twin: Twin) -> None:
             twin.run(engine.extract, response_model=User, messages=QUESTION)
         reasons.append(raised.value.reason)
 
-    assert reasons == ["server_error", *["retry_quota"] * 3]
+    assert reasons == ["server_error", *["retry_budget"] * 3]
     assert len(server.requests) == 4 + 3

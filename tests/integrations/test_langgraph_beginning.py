@@ -12,7 +12,7 @@ import pytest
 from xml_format import XMLResponseFormat
 
 from strictreply.coordination import Topology, ValidationProcessor
-from strictreply.coordination._run_state import pending_requests
+from strictreply.coordination.state import pending_requests
 from strictreply.integrations.langgraph import node_of
 from strictreply.testing import Step, faults, ok
 from support.integrations.langgraph_runs import (

@@ -13,14 +13,14 @@ import pytest
 
 import strictreply as sr
 from strictreply.coordination import (
+    HumanDecision,
     HumanKind,
     Topology,
     clear_human_input_request,
     give_human_feedback,
     request_human_input,
 )
-from strictreply.coordination._human_requests import HumanDecision
-from strictreply.coordination._run_state import pending_requests
+from strictreply.coordination.state import pending_requests
 from strictreply.integrations.langgraph import ChatAgent
 from strictreply.testing import Step, faults
 from support.integrations.langgraph_runs import (

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import strictreply as sr
+from strictreply import ContractError
 from strictreply.coordination import ErrorPolicy, Topology
-from strictreply.coordination._run_state import pending_requests
+from strictreply.coordination.state import pending_requests
 from strictreply.integrations.langgraph import node_of
 from strictreply.testing import Step, faults, ok
-from strictreply.values._errors import ContractError
 from support.integrations.langgraph_runs import (
     CONFIG,
     NONSENSE,

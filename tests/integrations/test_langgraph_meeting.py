@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from strictreply import ContractError
 from strictreply.coordination import StateError, Topology
-from strictreply.coordination._run_state import pending_requests
+from strictreply.coordination.state import pending_requests
 from strictreply.testing import Step, ok
-from strictreply.values._errors import ContractError
 from support.integrations.langgraph_runs import (
     CONFIG,
     LAB,

@@ -25,10 +25,10 @@ from pydantic import SecretStr
 
 import strictreply as sr
 from strictreply.coordination import Topology
+from strictreply.core import JSONObject
 from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
 from strictreply.testing import Step, ok
 from strictreply.testing._wire import Served
-from strictreply.values._limits import JSONObject
 from support.integrations.langgraph_runs import CONFIG, Cast, final, hand
 
 FACTS = "Employees in 2024: Meta 67,317; Apple 164,000."

@@ -12,11 +12,10 @@ import pytest
 from tenacity import wait_none
 
 import strictreply as sr
-from strictreply import ContractError
+from strictreply import Category, ContractError
 from strictreply.coordination import ErrorPolicy, Reaction, ValidationProcessor
 from strictreply.integrations.langgraph import ChatAgent
 from strictreply.testing import AsyncScriptedClient, ScriptedClient, ScriptedModel, Step, faults, ok
-from strictreply.values._issues import Category
 from support.integrations.langgraph_runs import (
     CONFIG,
     NONSENSE,

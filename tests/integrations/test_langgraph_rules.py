@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.coordination import RouteRule, Routes, Topology
-from strictreply.coordination._route_next import CycleLimit
+from strictreply.coordination import CycleLimit, RouteRule, Routes, Topology
 from strictreply.integrations.langgraph import node_of
 from strictreply.testing import Step, ok
 from support.integrations.langgraph_runs import (

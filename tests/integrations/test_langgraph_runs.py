@@ -14,23 +14,23 @@ import pytest
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
+from strictreply import Category
 from strictreply.coordination import (
+    Activity,
     ErrorPolicy,
+    HumanDecision,
     HumanKind,
     JSONResponseFormat,
     RunMetrics,
     StateError,
     Topology,
     ValidationProcessor,
+    ValidationResult,
 )
-from strictreply.coordination._actions import ValidationResult
-from strictreply.coordination._human_requests import HumanDecision
-from strictreply.coordination._metrics import Activity
-from strictreply.coordination._run_state import pending_requests
 from strictreply.coordination.formats import ActionFormat
+from strictreply.coordination.state import pending_requests
 from strictreply.integrations.langgraph import ChatAgent, RunState, executable_calls, node_of
 from strictreply.testing import Step, faults, ok
-from strictreply.values._issues import Category
 from support.integrations.langgraph_runs import (
     CONFIG,
     NONSENSE,

@@ -14,10 +14,11 @@ import pytest
 from xml_format import XMLResponseFormat
 
 import strictreply as sr
-from strictreply import ContractError, RetryPolicy
+from strictreply import Category, ContractError, Limits, RetryPolicy
 from strictreply.coordination import (
     AgentSteering,
     ContentLoopGuard,
+    CycleLimit,
     ErrorPolicy,
     JSONResponseFormat,
     Reaction,
@@ -29,14 +30,11 @@ from strictreply.coordination import (
     ValidationMetrics,
     ValidationProcessor,
 )
-from strictreply.coordination._metrics import ValidationCounts
-from strictreply.coordination._route_next import CycleLimit
 from strictreply.coordination.formats import TextResponseProcessor
+from strictreply.coordination.metrics import ValidationCounts
 from strictreply.coordination.validation import ActionSteering
 from strictreply.integrations.langgraph import node_of
 from strictreply.testing import ok
-from strictreply.values._issues import Category
-from strictreply.values._limits import Limits
 from support.integrations.langgraph_runs import (
     CONFIG,
     NONSENSE,
@@ -480,9 +478,9 @@ def test_the_words_of_steering_may_be_the_application_s() -> None:
     class Polite:
         """Words of one's own."""
 
-        def correction(self, situation: Any) -> str:
+        def correction(self, context: Any) -> str:
             """Return a correction that names the first fault."""
-            return f"Please mind {situation.issues[0].code}."
+            return f"Please mind {context.issues[0].code}."
 
     cast = Cast(lead=[NONSENSE, final()])
     run(cast, steering=Polite())

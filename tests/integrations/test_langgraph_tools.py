@@ -21,9 +21,9 @@ from langgraph.types import interrupt
 
 import strictreply as sr
 from strictreply.coordination import StateError, ValidationProcessor
+from strictreply.core import JSONObject
 from strictreply.integrations.langgraph import ChatAgent, approvals_in
 from strictreply.testing import ScriptedModel, ok
-from strictreply.values._limits import JSONObject
 from support.integrations.langgraph_desk import Desk, results, values
 from support.integrations.langgraph_runs import (
     CONFIG,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strictreply.testing import LoopbackServer
-from strictreply.testing._probing.survival_probe import GoodModel
+from strictreply.testing._probing.good_model import GoodModel
 from strictreply.testing._scripts import DemandHints
 from support.openai_shapes import call, completion, message
 from support.pages import Page

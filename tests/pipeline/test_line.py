@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.contract._driving import drive
+from strictreply.core import drive
 from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
 from strictreply.loop._sessions import MemorySessionStore, SessionStore
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore

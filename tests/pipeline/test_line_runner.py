@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from strictreply import ContractError
 from strictreply.loop._invoke_result import InvokeCode
 from strictreply.loop._sessions import MemorySessionStore
 from strictreply.loop._values import AgentPipelineContextType, LineStatus, PipelineStep
 from strictreply.pipeline._line import OPENINGS, ROUND, LineResult, PipelineRunner, StepBody
 from strictreply.pipeline._validator import AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentPipelineContext
-from strictreply.values._errors import ContractError
 from support.pipeline.walking import App, PlainBody, asking, call, context
 
 INITIAL = AgentPipelineContextType.INITIAL

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from strictreply import ContractError
 from strictreply.loop._invoke_result import InvokeCode, InvokeResult
 from strictreply.loop._refusals import type_of
 from strictreply.loop._values import (
@@ -19,7 +20,6 @@ from strictreply.loop._values import (
 from strictreply.pipeline import _line as line
 from strictreply.pipeline._line import next_step
 from strictreply.pipeline._values import AgentPipelineContext, ResponsePayload
-from strictreply.values._errors import ContractError
 
 INITIAL = AgentPipelineContextType.INITIAL
 FOLLOW_ON = AgentPipelineContextType.FOLLOW_ON

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.contract._tool import Tool
+from strictreply import ContractError, Tool
 from strictreply.loop._policy import LoopPolicy, signature
 from strictreply.loop._results import REPEATED, suppressed_result
 from strictreply.loop._values import AgentToolCall, ToolCallManifest
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.values._errors import ContractError
 
 COUNTS = (
     "max_iterations",

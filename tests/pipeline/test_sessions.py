@@ -18,6 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from strictreply import ContractError
 from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.loop._sessions import (
     MemorySessionStore,
@@ -37,7 +38,6 @@ from strictreply.loop._values import (
 )
 from strictreply.pipeline._line import manifest_id_of
 from strictreply.pipeline._values import AgentPipelineContext
-from strictreply.values._errors import ContractError
 from support.loops import some
 from support.pipeline.waiting import CALLS, FIRST, NEW, PAUSED, WAITING, Clock, held, kept, refused
 

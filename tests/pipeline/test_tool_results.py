@@ -13,15 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.contract._jsonable import NotJSON
+from strictreply.core.forms import MESSAGES
+from strictreply.core.judging import MAX_JSON_DEPTH, NotJSON, is_json
 from strictreply.loop._conversation import result_messages
 from strictreply.loop._policy import MOST_RESULT_CHARS
 from strictreply.loop._results import error_json, result_json
 from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.reading._decoding import is_json
-from strictreply.values._limits import MAX_JSON_DEPTH
-from strictreply.wires._messages import MESSAGES
 
 SCALARS = (
     st.none()

@@ -25,13 +25,13 @@ PACKAGES = (
     "wires",
     "contract",
     "retry",
-    "coordination",
     "sdks",
     "client",
+    "core",
+    "coordination",
     "loop",
     "pipeline",
     "batch",
-    "core",
     "",
     "integrations",
     "testing",
@@ -42,23 +42,22 @@ PACKAGES = (
 ``strictreply/__init__.py``.
 """
 COORDINATION = (
-    "_actions",
+    "actions",
     "_api_replies",
-    "_human_requests",
-    "_metrics",
-    "_topology",
-    "_decisions",
-    "_run_state",
-    "formats",
+    "metrics",
+    "topology",
     "_action_rules",
-    "_route_next",
-    "_steering",
+    "formats",
+    "state",
+    "_decisions",
+    "graph",
+    "steering",
     "routing",
     "validation",
     "",
 )
 """The modules of ``coordination`` from the lowest to the highest; "" is its facade."""
-PURE = (*PACKAGES[: PACKAGES.index("sdks")], "pipeline")
+PURE = (*PACKAGES[: PACKAGES.index("sdks")], "coordination", "pipeline")
 OUTSIDE_THE_PURE = {"aiohttp", "httpx", "httpx2", "openai", "rich", "typer"}  # not even for types
 # the packages that may import openai at run time
 RUNTIME_OPENAI = {"batch", "cli", "integrations", "testing"}
@@ -66,11 +65,25 @@ PUBLIC = {
     "strictreply",
     "strictreply.__main__",
     "strictreply.batch",
+    "strictreply.batch.lines",
     "strictreply.cli",
     "strictreply.core",
+    "strictreply.core.arguments",
+    "strictreply.core.calls",
+    "strictreply.core.forms",
+    "strictreply.core.judging",
+    "strictreply.core.schemas",
+    "strictreply.core.text",
+    "strictreply.core.tools",
     "strictreply.coordination",
+    "strictreply.coordination.actions",
     "strictreply.coordination.formats",
+    "strictreply.coordination.graph",
+    "strictreply.coordination.metrics",
     "strictreply.coordination.routing",
+    "strictreply.coordination.state",
+    "strictreply.coordination.steering",
+    "strictreply.coordination.topology",
     "strictreply.coordination.validation",
     "strictreply.integrations",
     "strictreply.integrations.dbos",
@@ -85,7 +98,12 @@ PUBLIC = {
     "strictreply.testing.mounting",
     "strictreply.testing.ok",
     "strictreply.testing.plugin",
+    "strictreply.testing.probing",
+    "strictreply.testing.recordings",
+    "strictreply.testing.specimens",
     "strictreply.testing.strategies",
+    "strictreply.testing.subjects",
+    "strictreply.testing.survival",
 }
 """What users import. Packages beside these hold only modules that begin with ``_``."""
 
@@ -140,7 +158,8 @@ def statements(node: ast.AST, *, typing_only: bool = False) -> Iterator[tuple[as
 def targets(node: ast.AST, module: str) -> Iterator[str]:
     """Return the modules that one import statement loads.
 
-    An imported name that is not a module counts as its module.
+    An imported name that is not a module counts as its module, and a public name of the root,
+    which is imported when it is first used, as the module that defines it.
     """
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
@@ -152,7 +171,21 @@ def targets(node: ast.AST, module: str) -> Iterator[str]:
 
         for alias in node.names:
             member = f"{origin}.{alias.name}"
+            if origin == "strictreply" and alias.name in public_names():
+                member = f"strictreply.{public_names()[alias.name]}"
+
             yield member if member in MODULES else origin
+
+
+@cache
+def public_names() -> dict[str, str]:
+    """Return the module, below ``strictreply``, that defines each public name of the root."""
+    for node in ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_MODULES":
+            modules: dict[str, str] = ast.literal_eval(node.value)
+            return {name: module for module, names in modules.items() for name in names.split()}
+
+    raise AssertionError("strictreply/__init__.py lists its names in _MODULES")
 
 
 def imports_of(module: str) -> Iterator[Import]:
@@ -194,6 +227,43 @@ def test_private_modules_are_marked() -> None:
     assert set(MODULES) >= PUBLIC
 
 
+OUTER = ("batch", "cli", "coordination", "integrations", "loop", "pipeline", "testing")
+"""The packages around the guard: what they need of another package is public there."""
+INNER = ("values", "reading", "schema", "wires", "contract", "retry", "sdks", "client")
+STILL_PRIVATE = {
+    *((outer, inner) for outer in OUTER for inner in INNER),
+    ("integrations", "coordination"),
+    ("integrations", "loop"),
+    ("pipeline", "loop"),
+    ("testing", "coordination"),
+}
+"""Pairs of packages that are still to be parted: the first imports private modules of the second.
+"""
+
+
+def is_private(module: str) -> bool:
+    """Return whether a part of a dotted name begins with ``_``."""
+    return any(part.startswith("_") and part != "__main__" for part in module.split("."))
+
+
+def test_an_outer_package_imports_no_private_module_of_another() -> None:
+    """What the command line, the kit, batches and the integrations need of each other is public."""
+    pairs = [(package_of(found.source), package_of(found.target), found) for found in internal()]
+    between = [
+        (source, target, found)
+        for source, target, found in pairs
+        if source in OUTER and source != target
+    ]
+    assert {("cli", "testing"), ("cli", "batch"), ("testing", "batch")} <= {
+        (source, target) for source, target, _ in between
+    }
+    assert [
+        found
+        for source, target, found in between
+        if is_private(found.target) and (source, target) not in STILL_PRIVATE
+    ] == []
+
+
 def test_imports_only_go_downwards() -> None:
     """No package imports a higher one, not even for types: but for one method of Contract, which
     plays the loop.
@@ -217,7 +287,12 @@ MEMBERS = frozenset(
 )
 """Members of requests and replies of the APIs."""
 
-WITHOUT_AN_API = ("contract/_channels", "contract/_contract", "contract/_judge", "contract/_veto")
+WITHOUT_AN_API = (
+    "contract/_channels",
+    "contract/_contract",
+    "contract/_judge",
+    "contract/_early_stop",
+)
 """Modules of contract/ that judge replies; of retry/, client/ and loop/ all do without an API."""
 
 

@@ -13,10 +13,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strictreply.reading._decoding import _explained, _Refusal, decode, is_json, masked_pointer
-from strictreply.values._issues import FOUND_CHARS, Code
-from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
-from strictreply.values._replies import Invalid
+from strictreply import Code, Invalid, Limits
+from strictreply.core import DEFAULT_LIMITS, Work, decode
+from strictreply.core.judging import is_json
+from strictreply.core.text import masked_pointer
+from strictreply.reading._decoding import _explained, _Refusal
+from strictreply.values._issues import FOUND_CHARS
 
 SCALARS = (
     st.none()

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strictreply.reading._decoding import is_json
+from strictreply import Code, Limits
+from strictreply.core import DEFAULT_LIMITS, Work
+from strictreply.core.judging import is_json
 from strictreply.reading._diagnosis import MAX_FAULTS, Scan, diagnose
-from strictreply.values._issues import Code
-from strictreply.values._limits import DEFAULT_LIMITS, Limits, Work
 from support.loops import some
 
 TOKENS = [

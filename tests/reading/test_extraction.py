@@ -12,8 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strictreply.reading._decoding import MAX_CANDIDATES, decode, extract, is_json
-from strictreply.values._limits import DEFAULT_LIMITS, Extraction, Limits
+from strictreply import Limits
+from strictreply.core import DEFAULT_LIMITS, decode
+from strictreply.core.judging import Extraction, extract, is_json
+from strictreply.reading._decoding import MAX_CANDIDATES
 
 OBJECTS = st.dictionaries(
     st.text(max_size=3),

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from strictreply.reading._decoding import decode
-from strictreply.values._replies import Invalid
+from strictreply import Invalid
+from strictreply.core import decode
 from support.shared_data import SHARED, needs_shared
 
 SUITE = SHARED / "suites" / "JSONTestSuite"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.retry._failures import classify
+from strictreply.core import classify
 from strictreply.values._errors import ADVICE, REASON_ADVICE
 from support.scripted import Server, StatusError, http, status
 from wires.test_errors_in_200 import EVENTS, WAYS, WORDS, failed, served

@@ -15,17 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge
-from strictreply.contract._tool import Tool
-from strictreply.retry._asking import AskTurn, BadReply, CallPlan, first_turn, next_turn
-from strictreply.retry._policy import Again, RetryPolicy
+from strictreply import Contract, Invalid, RetryPolicy, TieredSteering, Tool
+from strictreply.core import CallPlan, judge, shape
+from strictreply.core.calls import Again
+from strictreply.core.forms import draft_of
+from strictreply.retry._asking import AskTurn, BadReply, first_turn, next_turn
 from strictreply.retry._scoping import scope_of
-from strictreply.retry._shaping import shape
-from strictreply.retry._steering import TieredSteering
-from strictreply.values._replies import Invalid
 from strictreply.wires._chat import CHAT
-from strictreply.wires._messages import draft_of
 from support.loops import some
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
 
@@ -195,7 +191,7 @@ def test_the_union_takes_the_place_of_the_callers_format() -> None:
 
 def test_where_a_switch_is_allowed_the_correction_is_still_exact() -> None:
     """The whole reply is asked for again, but what was broken is shown as for one call."""
-    ask = ask_of(policy=RetryPolicy(allow_tool_switch=True))
+    ask = ask_of(policy=RetryPolicy(allow_other_tool=True))
     turn = corrected(ask, message(calls=[call("search", {"query": 1})]), tier=2)
     assert len(body(turn)["tools"]) == 2
     assert "Schema of /query" in body(turn)["messages"][-1]["content"]

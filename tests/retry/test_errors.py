@@ -20,19 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
+from strictreply import Attempt, CallFailed, Code, Issue, Remedy, StrictReplyError, Usage
+from strictreply.core.text import printable
 from strictreply.loop._invoke_result import InvokeCode, InvokeError
 from strictreply.retry import _policy
-from strictreply.values._errors import (
-    ADVICE,
-    MAX_RAW_CHARS,
-    REASON_ADVICE,
-    CallFailed,
-    StrictReplyError,
-    explained,
-    remedy_lines,
-)
-from strictreply.values._issues import Code, Issue, Remedy, printable
-from strictreply.values._replies import Attempt, Usage
+from strictreply.values._errors import ADVICE, MAX_RAW_CHARS, REASON_ADVICE, explained, remedy_lines
 from support.scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
@@ -301,7 +293,7 @@ def test_attempts_are_told_in_order() -> None:
     attempts = (
         Attempt(1, {}, raw=completion("first"), issues=EMPTY, usage=Usage(1, 2, 3), seconds=0.5),
         Attempt(2, {}, failure="timeout", correction="Again:\n- /x", tier=1, scope="search"),
-        Attempt(3, {}, raw=completion("third"), leniency=("fence removed",)),
+        Attempt(3, {}, raw=completion("third"), lenient=("fence removed",)),
     )
     lines = explained("headline", attempts).splitlines()
     assert lines[:2] == ["headline", "3 attempts, 3 tokens in total."]

@@ -13,9 +13,10 @@ import anyio.lowlevel
 import pytest
 
 import strictreply as sr
-from strictreply.retry._asking import CallPlan
+from strictreply.core import CallPlan
+from strictreply.core.calls import End
 from strictreply.retry._flow import Ended, Noted, Outcome, Replied, Settled, reply_flow
-from strictreply.retry._policy import Consult, Consulted, End
+from strictreply.retry._policy import Consult, Consulted
 from strictreply.wires._chat import CHAT
 from support.flows import Played, play, refusal_of
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, completion
@@ -126,8 +127,8 @@ def test_a_tool_is_forced() -> None:
 
 
 def test_the_tool_at_fault_is_forced_where_it_might_be_switched() -> None:
-    """With ``allow_tool_switch`` the whole reply is retried, until the tool at fault is forced."""
-    policy = sr.RetryPolicy(escalation=["forced_tool"], allow_tool_switch=True)
+    """With ``allow_other_tool`` the whole reply is retried, until the tool at fault is forced."""
+    policy = sr.RetryPolicy(escalation=["forced_tool"], allow_other_tool=True)
     wrong = [completion(calls=[call("search", {"query": n})]) for n in range(3)]
     _, requests, _ = run(CONTRACT, policy, *wrong, GOOD)
     assert requests[3]["tool_choice"] == {"type": "function", "function": {"name": "search"}}
@@ -171,7 +172,7 @@ def test_a_refused_response_format_is_given_up() -> None:
     )
     assert isinstance(outcome, Settled)
 
-    assert outcome.attempts[3].refused == ("response_format",)
+    assert outcome.attempts[3].dropped_params == ("response_format",)
     assert requests[3]["messages"] == requests[4]["messages"]
     assert "response_format" not in requests[4]
     assert steps(outcome)[3:5] == ["response_format", None]
@@ -212,7 +213,7 @@ def test_keywords_alone_come_with_the_third_tier() -> None:
 class TestHuman:
     """``ask_human``: a person writes the correction, or gives up."""
 
-    POLICY = sr.RetryPolicy(escalation=["human"], ask_human=lambda situation: "never")
+    POLICY = sr.RetryPolicy(escalation=["human"], ask_human=lambda context: "never")
 
     def test_the_text_is_the_users_turn(self) -> None:
         """The calls are answered as not run, and the human's words follow as they are."""
@@ -245,7 +246,7 @@ class TestHuman:
     def test_the_seconds_count(self) -> None:
         """A human who takes longer than the deadline is too late."""
         policy = sr.RetryPolicy(
-            escalation=["human"], ask_human=lambda situation: "never", deadline=10
+            escalation=["human"], ask_human=lambda context: "never", deadline=10
         )
         flow = reply_flow(CallPlan(CONTRACT, CHAT.read(dict(REQUEST)), policy, sr.TieredSteering()))
         effect: Any = next(flow)
@@ -266,12 +267,12 @@ class TestHuman:
         the same.
         """
 
-        def said(situation: sr.Situation) -> str:
-            return f"{len(situation.issues)} fault: use search"
+        def said(context: sr.CorrectionContext) -> str:
+            return f"{len(context.issues)} fault: use search"
 
-        async def asaid(situation: sr.Situation) -> str:
+        async def asaid(context: sr.CorrectionContext) -> str:
             await anyio.lowlevel.checkpoint()
-            return said(situation)
+            return said(context)
 
         replies = [*map(bad, range(3)), GOOD]
         plain = Client(*replies)
@@ -293,7 +294,7 @@ class TestHuman:
 
     def test_anything_but_text_is_a_bug(self) -> None:
         """The callback's result is sent to the model: a number is refused."""
-        policy = sr.RetryPolicy(escalation=["human"], ask_human=lambda situation: 7)  # type: ignore[arg-type, return-value]
+        policy = sr.RetryPolicy(escalation=["human"], ask_human=lambda context: 7)  # type: ignore[arg-type, return-value]
         with pytest.raises(sr.ContractError, match="int"):
             sr.wrap(Client(*map(bad, range(3))), contract=CONTRACT, policy=policy).reply(**REQUEST)
 
@@ -303,9 +304,9 @@ class TestHuman:
         """
         asked: list[int] = []
 
-        def said(situation: sr.Situation) -> str:
-            asked.append(situation.tier)
-            return f"words {situation.tier}"
+        def said(context: sr.CorrectionContext) -> str:
+            asked.append(context.tier)
+            return f"words {context.tier}"
 
         policy = sr.RetryPolicy(max_retries=5, escalation=["human"], ask_human=said)
         step = CONTRACT.next_request(REQUEST, policy=policy)
@@ -327,7 +328,7 @@ class TestHuman:
         {"escalation": ["model"]},
         {"escalation": ["human"]},
         {"models": "large"},
-        {"scope": "wide"},
+        {"keep_prompt_cache": "wide"},
     ],
 )
 def test_steps_that_cannot_be_taken_are_refused(wrong: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessage
 
 import strictreply as sr
-from strictreply.values._replies import Usage
+from strictreply import Usage
 from support.scripted import USER, Client, Server, call, completion
 from support.scripted_responses import FLAT_SEARCH, call_item, response
 from support.streamed_replies import SEARCH, Body, aread, over, policy, read, streamed
@@ -181,14 +181,14 @@ def test_a_price_that_is_no_number_ends_the_call() -> None:
 
 
 def test_sums_for_the_bill_hold_no_estimates() -> None:
-    """``usage="total"`` adds up what the API counted: an estimate is not shown as its count."""
-    client, _ = wrapped(uncounted(""), completion("x", tokens=(7, 3)), usage="total")
+    """``usage_mode="total"`` adds up what the API counted: an estimate is not its count."""
+    client, _ = wrapped(uncounted(""), completion("x", tokens=(7, 3)), usage_mode="total")
     written = client.chat.completions.create(model="m", messages=USER)["usage"]
     assert written == {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_vetoed_stream_counts(is_async: bool) -> None:
+def test_a_stopped_early_stream_counts(is_async: bool) -> None:
     """A stream that was closed at its fault counts its request and what had come of it."""
     server = Server(streamed(BAD, usage=False))
     inner: Any = server.async_client() if is_async else server.client()
@@ -198,7 +198,7 @@ def test_a_vetoed_stream_counts(is_async: bool) -> None:
     assert isinstance(told.error, sr.ReplyHalted)
     assert told.error.reason == "tokens"
     (attempt,) = told.error.attempts
-    assert attempt.vetoed is not None
+    assert attempt.stopped_early is not None
     assert attempt.usage.is_estimate
     assert attempt.usage.completion_tokens < tokens_of(BAD["choices"][0]["message"])
     assert attempt.usage.completion_tokens > 0

@@ -15,15 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.retry._failures import (
-    ExchangeStopped,
-    Failure,
-    classify,
-    duration,
-    failure_in,
-    retry_after,
-    wait_in,
-)
+from strictreply.core import Failure, classify
+from strictreply.core.calls import ExchangeStopped, retry_after
+from strictreply.retry._failures import duration, failure_in, wait_in
 from support.scripted import StatusError
 
 

@@ -10,10 +10,19 @@ from typing import Any
 import pytest
 from tenacity import wait_fixed
 
-from strictreply.contract._contract import Check, Checked, Contract
-from strictreply.contract._tool import Tool
-from strictreply.retry._asking import CallPlan
-from strictreply.retry._failures import Failure
+from strictreply import (
+    Category,
+    Contract,
+    DirectAnswer,
+    Issue,
+    RetryPolicy,
+    TieredSteering,
+    Tool,
+    ToolCall,
+    ToolCalls,
+)
+from strictreply.core import CallPlan, Check, Checked, Failure, Request
+from strictreply.core.calls import End
 from strictreply.retry._flow import (
     Call,
     Claim,
@@ -27,11 +36,6 @@ from strictreply.retry._flow import (
     Sleep,
     reply_flow,
 )
-from strictreply.retry._policy import End, RetryPolicy
-from strictreply.retry._steering import TieredSteering
-from strictreply.values._issues import Category, Issue
-from strictreply.values._replies import DirectAnswer, ToolCall, ToolCalls
-from strictreply.values._requests import Request
 from strictreply.wires._chat import CHAT
 from support.scripted import (
     OTHER_SCHEMA,
@@ -223,13 +227,13 @@ def test_v7_a_repeat_of_the_transport_is_claimed_and_a_correction_is_not() -> No
     """The bucket is asked before each repeat and its wait; when it is empty the call ends as
     failed, and says why.
     """
-    flow = flow_of(RetryPolicy(quota=7, wait=wait_fixed(3), max_retry_after=5))
+    flow = flow_of(RetryPolicy(retry_budget=7, wait=wait_fixed(3), max_retry_after=5))
     failed = Failed(Failure("server_error", retryable=True, status_code=503))
     outcome, effects = finish(flow, WRONG, failed, {"no": "completion"}, GOOD)
     assert isinstance(outcome, Settled)
 
     assert [effect for effect in effects if isinstance(effect, Claim)] == [Claim(7), Claim(7)]
-    again = flow_of(RetryPolicy(quota=7))
+    again = flow_of(RetryPolicy(retry_budget=7))
     next(again)
     again.send(failed)
 
@@ -238,14 +242,14 @@ def test_v7_a_repeat_of_the_transport_is_claimed_and_a_correction_is_not() -> No
     with pytest.raises(StopIteration) as ended:
         again.send(Noted(granted=False))
 
-    assert ended.value.value.end == End("failed", "retry_quota")
+    assert ended.value.value.end == End("failed", "retry_budget")
     assert ended.value.value.failure == failed.failure
 
 
 def test_v7_without_a_quota_nothing_is_claimed() -> None:
-    """``quota=None`` leaves repeats to ``transport_retries`` alone."""
+    """``retry_budget=None`` leaves repeats to ``transport_retries`` alone."""
     outcome, effects = finish(
-        flow_of(RetryPolicy(quota=None)), Failed(Failure("connection", retryable=True)), GOOD
+        flow_of(RetryPolicy(retry_budget=None)), Failed(Failure("connection", retryable=True)), GOOD
     )
     assert isinstance(outcome, Settled)
     assert not any(isinstance(effect, Claim) for effect in effects)
@@ -423,10 +427,10 @@ class TestScoped:
         ],
     )
     def test_a_switch_may_be_allowed(self, switched: dict[str, Any], reply: Any) -> None:
-        """With ``allow_tool_switch`` the other reply is judged by itself, and comes back as it
+        """With ``allow_other_tool`` the other reply is judged by itself, and comes back as it
         came.
         """
-        outcome, _ = finish(flow_of(RetryPolicy(allow_tool_switch=True)), WRONG, switched)
+        outcome, _ = finish(flow_of(RetryPolicy(allow_other_tool=True)), WRONG, switched)
         assert isinstance(outcome, Settled)
         assert (outcome.reply, outcome.response, outcome.spliced) == (reply, switched, False)
 
@@ -434,7 +438,7 @@ class TestScoped:
         """Where a switch is allowed the whole reply is re-asked, so that ``arg_retries`` has
         nothing to count.
         """
-        policy = RetryPolicy(allow_tool_switch=True, arg_retries=0, max_retries=1)
+        policy = RetryPolicy(allow_other_tool=True, arg_retries=0, max_retries=1)
         outcome, _ = finish(flow_of(policy), WRONG, GOOD)
         assert isinstance(outcome, Settled)
         assert len(outcome.attempts) == 2
@@ -443,7 +447,7 @@ class TestScoped:
         """With an allowed switch the whole reply is asked for again: nothing is frozen, and nothing
         is lost.
         """
-        flow = flow_of(RetryPolicy(allow_tool_switch=True), parallel=True)
+        flow = flow_of(RetryPolicy(allow_other_tool=True), parallel=True)
         outcome, effects = finish(flow, TWO_WRONG_FIRST, GOOD)
         assert isinstance(outcome, Settled)
         request = calls(effects)[1].request
@@ -888,7 +892,7 @@ class TestConversation:
         (sent,) = outcome.response["choices"][0]["message"]["tool_calls"]
         assert sent["id"] == outcome.reply.id == f"call_1.{max(2, 1 + len(set(ids)))}"
 
-        assert outcome.attempts[-1].leniency == ("numbered_id",)
+        assert outcome.attempts[-1].lenient == ("numbered_id",)
 
     def test_v10_a_numbered_call_is_re_asked_alone(self) -> None:
         """A spliced message keeps the number, and a good reply without a taken id shows nothing of

@@ -60,13 +60,13 @@ REPAIRS = [
 ]
 POLICIES = [
     POLICY,
-    sr.RetryPolicy(scope="cached", wait=wait_none()),
+    sr.RetryPolicy(keep_prompt_cache=True, wait=wait_none()),
     sr.RetryPolicy(
         max_retries=5,
         wait=wait_none(),
         escalation=["forced_tool", "response_format", "model", "human"],
         models=["m", "large"],
-        ask_human=lambda situation: None if situation.tier > 6 else "tell",
+        ask_human=lambda context: None if context.tier > 6 else "tell",
     ),
 ]
 
@@ -243,9 +243,9 @@ def test_a_request_from_here_knows_how_to_go_on() -> None:
     class Curt:
         """A steering that returns the same correction for every fault."""
 
-        def correction(self, situation: sr.Situation) -> str:
+        def correction(self, context: sr.CorrectionContext) -> str:
             """Return our words."""
-            return f"again, {situation.tier}"
+            return f"again, {context.tier}"
 
     contract = sr.Contract(tools=[SEARCH])
     first = contract.next_request(REQUEST, policy=sr.RetryPolicy(max_retries=1), steering=Curt())

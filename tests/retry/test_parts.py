@@ -14,11 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
+from strictreply import Contract, DirectAnswer, RetryPolicy, Tool, ToolCall
 from strictreply.retry._flow import Ended, Outcome, Settled
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._replies import DirectAnswer, ToolCall
 from support.flows import play, refusal_of
 from support.scripted import SCHEMA, USER, call, completion
 
@@ -172,7 +169,7 @@ class TestPayload:
         fenced = Contract(tools=[SEARCH], channel="text", extraction="fenced")
         outcome, _ = run(fenced, WRONG, completion('```json\n{"query":"tea"}\n```'))
         assert isinstance(outcome, Settled)
-        assert "fenced" in outcome.attempts[1].leniency
+        assert "fenced" in outcome.attempts[1].lenient
 
     def test_the_callers_format_is_that_of_the_payload(self) -> None:
         """A ``json_schema`` format would refuse the arguments alone: it says what is asked for."""
@@ -449,9 +446,11 @@ class TestSubtree:
 
 
 class TestCached:
-    """``scope="cached"``: everything before the correction stays, so that prompt caches hit."""
+    """``keep_prompt_cache=True``: everything before the correction stays, so that prompt caches
+    hit.
+    """
 
-    CACHED = RetryPolicy(scope="cached")
+    CACHED = RetryPolicy(keep_prompt_cache=True)
 
     def test_tools_and_messages_stay_byte_for_byte(self) -> None:
         """One call is named by ``tool_choice``, several are listed as allowed; nothing else

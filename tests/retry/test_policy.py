@@ -18,10 +18,10 @@ from tenacity import (
     wait_none,
 )
 
-from strictreply.retry._failures import Failure
-from strictreply.retry._policy import _BUDGETS, Again, End, RetryPolicy
-from strictreply.values._issues import Category, Code, Issue
-from strictreply.values._replies import Attempt, Usage
+from strictreply import Attempt, Category, Code, Issue, RetryPolicy, Usage
+from strictreply.core import Failure
+from strictreply.core.calls import Again, End
+from strictreply.retry._policy import _BUDGETS
 
 BAD = (Issue.of(Code.SHAPE_NOT_OBJECT),)
 UNKNOWN = (Issue.of(Code.TOOL_UNKNOWN, "/tool_calls/0/function/name", names="a"),)
@@ -87,18 +87,20 @@ def test_a_correction_lost_on_the_way_is_not_spent() -> None:
 )
 def test_bad_calls_are_counted(issues: tuple[Issue, ...]) -> None:
     """Unknown tools, unreadable arguments and malformed calls count as bad calls."""
-    policy = RetryPolicy(max_retries=9, max_bad_calls=2)
+    policy = RetryPolicy(max_retries=9, max_invalid_calls=2)
     assert policy.next_step(attempts(1, issues), 0) == Again(1)
-    assert policy.next_step(attempts(2, issues), 0) == End("rejected", "bad_calls")
+    assert policy.next_step(attempts(2, issues), 0) == End("rejected", "invalid_calls")
 
 
 def test_other_faults_are_no_bad_calls() -> None:
     """A reply that calls nothing is no bad call."""
     missing = (Issue.of(Code.TOOL_REQUIRED, "/tool_calls", names="a"),)
-    assert RetryPolicy(max_retries=9, max_bad_calls=1).next_step(attempts(2, missing), 0) == Again(
+    assert RetryPolicy(max_retries=9, max_invalid_calls=1).next_step(
+        attempts(2, missing), 0
+    ) == Again(2)
+    assert RetryPolicy(max_retries=9, max_invalid_calls=1).next_step(attempts(2, BAD), 0) == Again(
         2
     )
-    assert RetryPolicy(max_retries=9, max_bad_calls=1).next_step(attempts(2, BAD), 0) == Again(2)
 
 
 @pytest.mark.parametrize(
@@ -264,14 +266,14 @@ def test_stop_on_ends_what_the_transport_lost() -> None:
         {"arg_retries": -1},
         {"transport_retries": -1},
         {"deadline": -0.1},
-        {"quota": -1},
-        {"quota": 1.5},
-        {"quota": True},
+        {"retry_budget": -1},
+        {"retry_budget": 1.5},
+        {"retry_budget": True},
         {"max_tokens_total": -1},
         {"max_reply_tokens": -1},
         {"max_reply_tokens": 1.5},
         {"max_reply_tokens": True},
-        {"max_bad_calls": -1},
+        {"max_invalid_calls": -1},
         {"max_cost": -1, "price": lambda usage: 0.0},
         {"max_retry_after": -1},
         {"max_cost": 1.0},

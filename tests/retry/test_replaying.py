@@ -14,13 +14,12 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
+from strictreply import Contract, Tool
+from strictreply.core import Message
+from strictreply.core.forms import MESSAGES, draft_of
 from strictreply.retry import _replaying
 from strictreply.retry._replaying import MAX_REPLAY_CHARS
 from strictreply.retry._scoping import Scope, ScopedCall
-from strictreply.values._limits import Message
-from strictreply.wires._messages import MESSAGES, draft_of
 from support.scripted import SCHEMA, USER, Server, call, completion, http
 from support.scripted_responses import response, text_item
 

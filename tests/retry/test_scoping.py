@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge
-from strictreply.contract._tool import Tool
+from strictreply import Contract, Invalid, Tool
+from strictreply.core import judge
+from strictreply.core.forms import draft_of, message_of
 from strictreply.retry._scoping import Scope, ScopedCall, scope_of, splice, value_at
-from strictreply.values._replies import Invalid
-from strictreply.wires._messages import draft_of, message_of
 from support.scripted import OTHER_SCHEMA, SCHEMA, call
 
 TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from strictreply.contract._tool import Tool
-from strictreply.retry._steering import Situation
-from strictreply.values._issues import Code, Issue, pointer
-from support.corrections import EXAMPLE, STEERING, TOOLS, Invoice, said, situation, terms_of
+from strictreply import Code, CorrectionContext, Issue, Tool
+from strictreply.core.text import pointer
+from support.corrections import EXAMPLE, STEERING, TOOLS, Invoice, context, said, terms_of
 from support.scripted import call
 
 ONE_FAULT = {
@@ -33,13 +32,13 @@ def test_one_fault_costs_at_most_forty_tokens(name: str) -> None:
     """A correction of one fault in one field is at most 160 characters: 40 tokens at four
     characters each.
     """
-    text = STEERING.correction(situation(terms_of(), said(calls=[ONE_FAULT[name]])))
+    text = STEERING.correction(context(terms_of(), said(calls=[ONE_FAULT[name]])))
     assert len(text) <= 160
 
 
 def test_a_fault_is_named_by_place_rule_and_bound() -> None:
     """The line of a fault gives its path below the arguments, and what the schema allows."""
-    text = STEERING.correction(situation(terms_of(), said(calls=[ONE_FAULT["maximum"]])))
+    text = STEERING.correction(context(terms_of(), said(calls=[ONE_FAULT["maximum"]])))
     headline, fault = text.splitlines()
     assert "search" in headline
     assert fault.startswith("- /limit: ")
@@ -48,7 +47,7 @@ def test_a_fault_is_named_by_place_rule_and_bound() -> None:
 
 def test_an_unknown_tool_is_answered_with_the_nearest_and_the_list() -> None:
     """The names are ours: the nearest declared one, and all of them."""
-    text = STEERING.correction(situation(terms_of(), said(calls=[ONE_FAULT["unknown tool"]])))
+    text = STEERING.correction(context(terms_of(), said(calls=[ONE_FAULT["unknown tool"]])))
     assert "search, weather" in text
     assert "did you mean search?" in text
     assert "serch" not in text
@@ -67,7 +66,7 @@ def test_faults_in_the_calls_as_a_whole_recall_the_tools(message: Any) -> None:
     parameters.
     """
     terse, more = (
-        STEERING.correction(situation(terms_of(parallel=True), message, tier)) for tier in (1, 2)
+        STEERING.correction(context(terms_of(parallel=True), message, tier)) for tier in (1, 2)
     )
     assert "Tools:" not in terse
     assert "Tools: search(query, limit), weather(city)" in more
@@ -75,9 +74,9 @@ def test_faults_in_the_calls_as_a_whole_recall_the_tools(message: Any) -> None:
 
 def test_only_content_that_should_be_json_is_asked_for_alone() -> None:
     """Unreadable content is to come without prose, unreadable arguments as calls again."""
-    prose = STEERING.correction(situation(terms_of(channel="text"), said("prose")))
+    prose = STEERING.correction(context(terms_of(channel="text"), said("prose")))
     calls = said(calls=[call("search", "{nope"), call("weather", "{nope", "b")])
-    arguments = STEERING.correction(situation(terms_of(parallel=True), calls))
+    arguments = STEERING.correction(context(terms_of(parallel=True), calls))
     assert "prose or code fence" in prose
     assert "prose" not in arguments
 
@@ -85,7 +84,7 @@ def test_only_content_that_should_be_json_is_asked_for_alone() -> None:
 def test_the_way_to_answer_is_among_the_tools() -> None:
     """Where an answer is a call, the recalled tools name it."""
     terms = terms_of(answer_style="tool")
-    assert "final_answer(answer)" in STEERING.correction(situation(terms, said(""), 2))
+    assert "final_answer(answer)" in STEERING.correction(context(terms, said(""), 2))
 
 
 BAD_REPLIES = [
@@ -104,14 +103,14 @@ BAD_REPLIES = [
 def test_no_two_tiers_say_the_same(channel: Any, message: Any) -> None:
     """The same bad reply again is answered in other words, at every tier."""
     terms = terms_of(channel=channel, parallel=channel == "native")
-    texts = [STEERING.correction(situation(terms, message, tier)) for tier in range(1, 8)]
+    texts = [STEERING.correction(context(terms, message, tier)) for tier in range(1, 8)]
     assert len(set(texts)) == len(texts)
 
 
 def test_tiers_add_the_schema_and_then_an_example() -> None:
     """First the faults; then the sub-schema that was broken; then also a minimal valid example."""
     terse, schema, example = (
-        STEERING.correction(situation(terms_of(), said(calls=[ONE_FAULT["maximum"]]), tier))
+        STEERING.correction(context(terms_of(), said(calls=[ONE_FAULT["maximum"]]), tier))
         for tier in (1, 2, 3)
     )
     assert "Schema of" not in terse
@@ -126,7 +125,7 @@ def test_a_cut_reply_is_asked_for_less_and_nothing_else() -> None:
     """No schema, no example, no word of JSON; other words at each tier."""
     issues = (Issue.of(Code.REPLY_TRUNCATED, "/choices/0/finish_reason"),)
     texts = [
-        STEERING.correction(Situation(issues, terms_of(channel="text"), tier))
+        STEERING.correction(CorrectionContext(issues, terms_of(channel="text"), tier))
         for tier in range(1, 5)
     ]
     assert len(set(texts)) == 4
@@ -227,7 +226,7 @@ def test_a_recorded_failure_is_told_what_mends_it(name: str) -> None:
     tokens.
     """
     tools, bad, said_words, unsaid = FOUND[name]
-    text = STEERING.correction(situation(terms_of(tools=tools), said(calls=[bad])))
+    text = STEERING.correction(context(terms_of(tools=tools), said(calls=[bad])))
     assert len(text) <= 160
     assert [words for words in said_words if words not in text] == []
     assert [words for words in unsaid if words in text] == []
@@ -296,7 +295,7 @@ CONTENT: dict[str, tuple[Any, str, tuple[str, ...], tuple[str, ...]]] = {
 def test_a_content_is_told_what_mends_it(name: str) -> None:
     """The same hints are given for a reply in text and for a structured answer as for arguments."""
     declared, content, said_words, unsaid = CONTENT[name]
-    text = STEERING.correction(situation(terms_of(**declared), said(content)))
+    text = STEERING.correction(context(terms_of(**declared), said(content)))
     assert [words for words in said_words if words not in text] == []
     assert [words for words in unsaid if words in text] == []
 
@@ -304,7 +303,7 @@ def test_a_content_is_told_what_mends_it(name: str) -> None:
 def test_a_forced_choice_offers_no_answer() -> None:
     """Where a call is demanded, a correction of an unknown tool does not permit text (C4)."""
     text = STEERING.correction(
-        situation(terms_of().with_choice("required"), said(calls=[ONE_FAULT["unknown tool"]]))
+        context(terms_of().with_choice("required"), said(calls=[ONE_FAULT["unknown tool"]]))
     )
     assert "or answer" not in text
 
@@ -317,7 +316,7 @@ def test_many_keys_of_one_object_share_a_line() -> None:
     schema = {"type": "object", "properties": {"params": wide, "url": {}}}
     terms = terms_of(tools=[Tool.from_json_schema("get", schema)])
     lines = STEERING.correction(
-        situation(terms, said(calls=[call("get", dict.fromkeys("abcdef", 1))]))
+        context(terms, said(calls=[call("get", dict.fromkeys("abcdef", 1))]))
     ).splitlines()
     assert len(lines) == 2
     assert all(f'"{name}" belongs in /params' in lines[1] for name in "abcdef")
@@ -351,12 +350,10 @@ def test_a_place_cannot_be_misread(name: str, tier: int) -> None:
         "properties": {"in": {"type": "object", "properties": {name: {"type": "string"}}}},
     }
     terms = terms_of(tools=[Tool.from_json_schema("t", schema)])
-    (issue,) = (
-        situation_ := situation(terms, said(calls=[call("t", {"in": {name: 1}})]), tier)
-    ).issues
+    (issue,) = (built := context(terms, said(calls=[call("t", {"in": {name: 1}})]), tier)).issues
     assert issue.path == pointer("/tool_calls/0/function/arguments/in", name)
 
-    text = STEERING.correction(situation_)
+    text = STEERING.correction(built)
     line = text.splitlines()[1]
     assert line.startswith("- /in/")
     shown = line.removeprefix("- /in/").partition(": must")[0]

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.contract._tool import Tool
-from strictreply.retry._steering import MAX_CORRECTION_BYTES, Situation, TieredSteering
-from strictreply.values._issues import Category, Issue
-from support.corrections import EXAMPLE, STEERING, said, situation, terms_of
+from strictreply import Category, CorrectionContext, Issue, TieredSteering, Tool
+from strictreply.core.calls import MAX_CORRECTION_BYTES
+from support.corrections import EXAMPLE, STEERING, context, said, terms_of
 from support.scripted import call
 
 
@@ -28,7 +27,7 @@ def test_a_correction_is_at_most_two_kilobytes(
         Issue("args.check", Category.FORMAT_ERROR, f"/a/{index}", words)
         for index, words in enumerate(messages)
     )
-    text = STEERING.correction(Situation(issues, terms_of(), tier, tool, "/a"))
+    text = STEERING.correction(CorrectionContext(issues, terms_of(), tier, tool, "/a"))
     assert len(text.encode()) <= MAX_CORRECTION_BYTES
     assert text.splitlines()[0].endswith(":")
 
@@ -38,7 +37,7 @@ def test_a_long_first_fault_is_cut_not_dropped() -> None:
     names = [
         Tool.from_json_schema(f"{index:02d}-{'n' * 120}", {"type": "object"}) for index in range(30)
     ]
-    text = STEERING.correction(situation(terms_of(tools=names), said(calls=[call("bogus", {})])))
+    text = STEERING.correction(context(terms_of(tools=names), said(calls=[call("bogus", {})])))
     assert "no such tool" in text
     assert "00-nnn" in text
     assert len(text.encode()) <= MAX_CORRECTION_BYTES
@@ -48,14 +47,14 @@ def test_faults_that_do_not_fit_are_left_out_whole() -> None:
     """Long faults are dropped one by one, short ones after them still stand."""
     issues = [Issue("x", Category.FORMAT_ERROR, f"/{index}", "w" * 700) for index in range(5)]
     issues.append(Issue("x", Category.FORMAT_ERROR, "/last", "short"))
-    lines = STEERING.correction(Situation(tuple(issues), terms_of(), 1)).splitlines()
+    lines = STEERING.correction(CorrectionContext(tuple(issues), terms_of(), 1)).splitlines()
     assert [line[:4] for line in lines] == ["Not ", "- /0", "- /1", "- /l"]
 
 
 def test_many_faults_are_counted() -> None:
     """Beyond twelve faults the rest is a number."""
     issues = tuple(Issue("x", Category.FORMAT_ERROR, f"/{index}", "wrong") for index in range(20))
-    lines = STEERING.correction(Situation(issues, terms_of(), 1)).splitlines()
+    lines = STEERING.correction(CorrectionContext(issues, terms_of(), 1)).splitlines()
     assert len(lines) == 14
     assert lines[-1] == "- and 8 more"
 
@@ -77,7 +76,7 @@ def test_corrections_of_wide_schemas_are_bounded_in_bytes(letters: str, tier: in
         contract = terms_of(**declared)
         bad = dict.fromkeys([*names[:9], "zz"], 1)
         message = said(calls=[call("t", bad)]) if declared["tools"] else said(json.dumps(bad))
-        text = STEERING.correction(situation(contract, message, tier))
+        text = STEERING.correction(context(contract, message, tier))
         assert len(text.encode()) <= MAX_CORRECTION_BYTES
 
         assert len(text.splitlines()) > 1
@@ -96,7 +95,7 @@ def test_corrections_of_wide_schemas_are_bounded_in_bytes(letters: str, tier: in
 def test_a_cut_splits_nothing(words: str, limit: int, tier: int) -> None:
     """A text of any letters is cut between words, to any bound in bytes, and stays a text (V18)."""
     issues = (Issue("mine", Category.FORMAT_ERROR, "/a", words),)
-    text = TieredSteering(max_bytes=limit).correction(Situation(issues, terms_of(), tier))
+    text = TieredSteering(max_bytes=limit).correction(CorrectionContext(issues, terms_of(), tier))
     assert len(text.encode()) <= limit
     for line in text.splitlines()[1:]:
         kept = line.removesuffix("…")

@@ -9,21 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge
-from strictreply.contract._tool import Tool
+from strictreply import Contract, Invalid, Tool
+from strictreply.core import judge
+from strictreply.core.text import pointer_tokens
 from strictreply.retry._steering import example_for
-from strictreply.values._issues import pointer_tokens
-from strictreply.values._replies import Invalid
 from support.corrections import (
     EXAMPLE,
     STEERING,
     TOOLS,
     Impossible,
     Invoice,
+    context,
     example_in,
     said,
-    situation,
     terms_of,
 )
 from support.scripted import call
@@ -64,7 +62,7 @@ OBJECTS = st.builds(
 def test_every_native_example_is_valid(schema: dict[str, Any]) -> None:
     """An example shown for one call is arguments that the same contract accepts."""
     contract = Contract(tools=[Tool.from_json_schema("t", schema)])
-    shown = example_in(STEERING.correction(situation(contract, said(calls=[call("t", {})]), 3)))
+    shown = example_in(STEERING.correction(context(contract, said(calls=[call("t", {})]), 3)))
     if shown is not None:
         assert not isinstance(contract.check(said(calls=[call("t", shown)])), Invalid)
 
@@ -88,7 +86,7 @@ def test_every_text_example_is_valid(
     contract = contract.with_choice(choice)
 
     for content in ("prose", '{"tool":"t","args":{}}'):
-        shown = example_in(STEERING.correction(situation(contract, said(content), 3)))
+        shown = example_in(STEERING.correction(context(contract, said(content), 3)))
         if shown is not None:
             assert not isinstance(judge(contract, said(json.dumps(shown))), Invalid)
 
@@ -97,7 +95,7 @@ def test_every_text_example_is_valid(
 def test_every_answer_example_is_valid(answer: dict[str, Any]) -> None:
     """An example of a structured native answer is an answer that the same contract accepts."""
     contract = Contract(answer=answer)
-    shown = example_in(STEERING.correction(situation(contract, said("{nope"), 3)))
+    shown = example_in(STEERING.correction(context(contract, said("{nope"), 3)))
     if shown is not None:
         assert not isinstance(contract.check(said(json.dumps(shown))), Invalid)
 
@@ -105,19 +103,19 @@ def test_every_answer_example_is_valid(answer: dict[str, Any]) -> None:
 def test_an_example_is_held_to_the_model_as_well() -> None:
     """An example that fits the schema but that the model refuses is not shown."""
     contract = terms_of(tools=[Impossible])
-    assert example_for(situation(contract, said(calls=[call("Impossible", {})]), 3)) is None
-    assert example_for(situation(terms_of(answer=Impossible, tools=[]), said("{}"), 3)) is None
+    assert example_for(context(contract, said(calls=[call("Impossible", {})]), 3)) is None
+    assert example_for(context(terms_of(answer=Impossible, tools=[]), said("{}"), 3)) is None
 
 
 def test_the_next_tool_stands_in_for_one_without_example() -> None:
     """In the text channel any admitted reply will do: the first one that can be shown."""
     contract = terms_of(tools=[Impossible, TOOLS[1]], channel="text")
-    assert example_for(situation(contract, said("prose"), 3)) == {
+    assert example_for(context(contract, said("prose"), 3)) == {
         "tool": "weather",
         "args": {"city": "text"},
     }
     contract = terms_of(tools=[Impossible], channel="text", answer=Impossible)
-    assert example_for(situation(contract, said("prose"), 3)) is None
+    assert example_for(context(contract, said("prose"), 3)) is None
 
 
 @pytest.mark.parametrize(
@@ -130,7 +128,7 @@ def test_the_next_tool_stands_in_for_one_without_example() -> None:
 def test_an_answer_by_tool_is_corrected_where_it_stands(channel: Any, message: Any) -> None:
     """The broken sub-schema is the answer's, the example is what final_answer takes."""
     contract = terms_of(answer=Invoice, answer_style="tool", channel=channel, tools=[])
-    text = STEERING.correction(situation(contract, message, 3))
+    text = STEERING.correction(context(contract, message, 3))
     assert 'Schema of /total: {"minimum":1,"type":"integer"}' in text
     shown = example_in(text)
     reply = (
@@ -145,11 +143,9 @@ def test_a_structured_answer_is_shown_only_for_a_fault_in_it() -> None:
     """A wrong tool name is not answered with an example of an answer."""
     contract = terms_of(answer=Invoice)
     assert example_in(
-        STEERING.correction(situation(contract, said('{"total": 0}'), 3))
-    ) == example_for(situation(contract, said('{"total": 0}'), 3))
-    assert EXAMPLE not in STEERING.correction(
-        situation(contract, said(calls=[call("bogus", {})]), 3)
-    )
+        STEERING.correction(context(contract, said('{"total": 0}'), 3))
+    ) == example_for(context(contract, said('{"total": 0}'), 3))
+    assert EXAMPLE not in STEERING.correction(context(contract, said(calls=[call("bogus", {})]), 3))
 
 
 FORMS = st.sampled_from(
@@ -245,7 +241,7 @@ def test_every_example_shows_the_field_that_was_wrong_and_is_valid(
     inner, _, wrong = drawn
     schema = {"type": "object", "properties": {"it": inner}}
     contract = Contract(tools=[Tool.from_json_schema("t", schema)])
-    told = situation(contract, said(calls=[call("t", {"it": wrong})]), 3)
+    told = context(contract, said(calls=[call("t", {"it": wrong})]), 3)
     shown = example_for(told)
     assert shown is not None
 
@@ -272,7 +268,7 @@ def test_text_examples_show_the_field_that_was_wrong(
         {"tool": "t", "args": {"it": wrong}, "zz": 1},
         {"tool": "final_answer", "args": answer} if style == "tool" else answer,
     ):
-        told = situation(contract, said(json.dumps(reply)), 3)
+        told = context(contract, said(json.dumps(reply)), 3)
         shown = example_for(told)
         assert not isinstance(contract.check(json.dumps(shown)), Invalid)
         assert all(resolves(shown, pointer_tokens(issue.path)) for issue in told.issues)
@@ -287,7 +283,7 @@ def test_what_must_be_left_out_is_not_in_the_example() -> None:
         "properties": {"in": {"type": "object", "properties": {"old": False, "new": {}}}},
     }
     contract = terms_of(tools=[Tool.from_json_schema("t", schema)])
-    assert example_for(situation(contract, said(calls=[call("t", {"in": {"old": 1}})]), 3)) == {
+    assert example_for(context(contract, said(calls=[call("t", {"in": {"old": 1}})]), 3)) == {
         "in": {}
     }
 
@@ -296,4 +292,4 @@ def test_no_example_rather_than_one_without_the_field() -> None:
     """Where the field that was wrong can be given no value, no example is shown (C6)."""
     schema = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^zq{77}$"}}}
     contract = terms_of(tools=[Tool.from_json_schema("t", schema)])
-    assert example_for(situation(contract, said(calls=[call("t", {"code": "x"})]), 3)) is None
+    assert example_for(context(contract, said(calls=[call("t", {"code": "x"})]), 3)) is None

@@ -9,10 +9,11 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from strictreply import Contract
-from strictreply.retry._steering import Situation, TieredSteering, fault_lines
-from strictreply.values._issues import Code, Issue, Remedy, pointer
-from support.corrections import example_in, situation, terms_of
+from strictreply import Code, Contract, CorrectionContext, Issue, Remedy, TieredSteering
+from strictreply.core.calls import fault_lines
+from strictreply.core.text import pointer
+from strictreply.core.tools import tool_of
+from support.corrections import context, example_in, terms_of
 from support.scripted import Client, call, completion
 
 ENVELOPE = re.compile(r"tool_calls|/content|/function|/choices")
@@ -23,7 +24,7 @@ def told(schema: Any, args: Any, tier: int = 3) -> str:
     """Return the correction of one call's arguments."""
     contract = Contract(tools=[{"name": "act", "parameters": schema}])
     message = completion(None, [call("act", args)])["choices"][0]["message"]
-    return TieredSteering().correction(situation(contract, message, tier))
+    return TieredSteering().correction(context(contract, message, tier))
 
 
 def requested(*replies: Any, **keywords: Any) -> list[str]:
@@ -85,9 +86,9 @@ def test_corrections_are_numbered_by_themselves() -> None:
 
 
 def test_the_number_is_the_tier_where_none_is_given() -> None:
-    """A situation of a program's own counts by its tier alone."""
+    """A context of a program's own counts by its tier alone."""
     issues = (Issue.of(Code.SHAPE_EMPTY, "/a"),)
-    words = TieredSteering().correction(Situation(issues, terms_of(), 4))
+    words = TieredSteering().correction(CorrectionContext(issues, terms_of(), 4))
     assert words.startswith("Still not valid (correction 4).")
 
 
@@ -193,8 +194,8 @@ def test_an_unknown_tag_is_told_every_branch(kind: Any, pet: Any, path: str, sai
 
 def test_the_schema_beside_a_tag_is_that_of_the_union() -> None:
     """The schema that a correction shows for a tag is not that of one branch."""
-    contract = Contract(tools=[sr.Tool.of(Holder)])
+    contract = Contract(tools=[tool_of(Holder)])
     message = completion(None, [call("Holder", {"pet": {"kind": "bird", "lives": 9}})])
-    words = TieredSteering().correction(situation(contract, message["choices"][0]["message"], 2))
+    words = TieredSteering().correction(context(contract, message["choices"][0]["message"], 2))
     assert '"dog"' in words
     assert 'Schema of /pet/kind: {"const"' not in words

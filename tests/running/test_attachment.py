@@ -79,7 +79,7 @@ def test_no_tool_runs_unless_the_whole_reply_passed(
     except sr.StrictReplyError:
         pass
     else:
-        called = [sorted(one.args.query for one in _calls(asked.reply)) for asked in done.asked]
+        called = [sorted(one.args.query for one in _calls(asked.reply)) for asked in done.replies]
         assert sorted(ran) == sorted(query for queries in called for query in queries)
 
     assert all(latest)

@@ -196,9 +196,9 @@ def test_a_run_inside_a_node_waits_for_a_person(*, asynchronous: bool) -> None:
 def test_a_person_may_be_asked_by_an_interrupt_for_a_correction(opened: Opened) -> None:
     """``ask_human`` of a policy may interrupt a graph."""
 
-    def ask(situation: sr.Situation) -> str:
+    def ask(context: sr.CorrectionContext) -> str:
         """Ask."""
-        raise GraphInterrupt([Interrupt(value=situation.tier, id="1")])
+        raise GraphInterrupt([Interrupt(value=context.tier, id="1")])
 
     policy = sr.RetryPolicy(max_retries=9, ask_human=ask)
     tool = raising("GraphInterrupt", is_async=False)

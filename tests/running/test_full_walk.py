@@ -16,8 +16,8 @@ import pytest
 
 import strictreply as sr
 from running.conftest import FullWalk
-from strictreply.contract._driving import drive
-from strictreply.loop._effects import Asked, AskModel
+from strictreply.core import drive
+from strictreply.loop._effects import AcceptedReply, AskModel
 from strictreply.loop._flow import run_flow
 from strictreply.loop._invoke_result import InvokeCode, InvokeError
 from strictreply.loop._rule import PipelineRule
@@ -167,7 +167,7 @@ def test_the_short_way_finds_what_the_thorough_way_finds(
 
     def perform(effect: Any) -> Any:
         if isinstance(effect, AskModel):
-            return Asked({"role": "assistant", "content": answer}, sr.DirectAnswer(answer))
+            return AcceptedReply({"role": "assistant", "content": answer}, sr.DirectAnswer(answer))
         return effect(MemorySessionStore())
 
     run = opened_run(client, envelope, agent)

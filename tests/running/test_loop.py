@@ -50,7 +50,7 @@ def test_results_are_handed_back_in_order() -> None:
     calls = [call("search", {"query": "ab"}, "x"), call("weather", {"city": "Oslo"}, "y")]
     client, fake = looped(completion(calls=calls), DONE, parallel=True)
     done = sr.run(client, USER, model="m")
-    assert (done.answer, len(done.asked)) == ("done", 2)
+    assert (done.answer, len(done.replies)) == ("done", 2)
 
     assert [turn["role"] for turn in done.transcript] == [
         "system",

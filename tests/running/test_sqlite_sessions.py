@@ -23,10 +23,10 @@ from typing import Any
 
 import pytest
 
+from strictreply import ContractError
 from strictreply.loop._sessions import SessionStoreFailed
 from strictreply.loop._sqlite_sessions import SQLiteSessionStore
 from strictreply.loop._values import Session, Turn
-from strictreply.values._errors import ContractError
 from support.pipeline.waiting import FIRST, NEW, PAUSED, WAITING, held, kept
 from support.running.loops import DONE, Loop
 

@@ -248,7 +248,7 @@ def test_v14_an_answer_that_could_not_be_kept_is_not_lost(
     )
 
     assert CANARY not in str(told.value)
-    assert (run.answer, ran, len(run.asked)) == ("done", ["a"], 2)
+    assert (run.answer, ran, len(run.replies)) == ("done", ["a"], 2)
     assert [turn["role"] for turn in run.transcript][-4:] == [
         "user",
         "assistant",

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from schema.test_schema_laws import SCHEMAS, VALUES
 from schema.test_schema_suite import DECLARED, cases
 from strictreply import Contract, ContractError, ContractWarning, Tool
-from strictreply.contract._answer import Answer
+from strictreply.core import Answer
+from strictreply.core.tools import tool_of, with_schema_rules, written_arguments
 from strictreply.schema import Schema
 from support.loops import some
 from support.shared_data import SHARED, needs_shared
@@ -494,7 +495,7 @@ def test_c7_recorded_tools_are_warned_of_only_where_nothing_fits() -> None:
     with warned() as words:
         for definition in some({json.dumps(tool) for tool in tools}):
             with suppress(ContractError):  # see test_corpus.py
-                Tool.of(json.loads(definition))
+                tool_of(json.loads(definition))
 
     assert len(words) > 3
     places = [place for message in words for place in message.split("; ")[1:]]
@@ -665,14 +666,14 @@ def test_v19_other_roots_are_wrapped(schema: dict[str, Any], good: Any, bad: Any
     valid: Any = contract.check(called({"value": good}))
     assert valid.reply.args == good
 
-    assert tool.spelled(valid.reply.args) == {"value": good}
+    assert written_arguments(tool, valid.reply.args) == {"value": good}
     tool.run(valid.reply.args)
     assert seen == [good]
 
     for wrong in ({"value": bad}, {"value": good, "more": 1}, {}):
         assert contract.check(called(wrong)).issues  # type: ignore[union-attr]
 
-    again: Any = tool.held_to("schema", "annotate")
+    again: Any = with_schema_rules(tool, "schema", "annotate")
     assert again.build({"value": good}) == good
 
 

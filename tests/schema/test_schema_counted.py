@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply.core import Work
 from strictreply.schema import Schema
 from strictreply.schema._counted import afford, metered, states_of
 from strictreply.schema._engines import RustEngine
 from strictreply.schema._reference_engine import ReferenceEngine
-from strictreply.values._limits import MAX_WORK, Spent, Work
+from strictreply.values._limits import MAX_WORK, Spent
 
 REPEATS = "(a{1,200}){1,20}b"
 SCALARS: st.SearchStrategy[Any] = (

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from strictreply import ContractError
 from strictreply.schema import Schema
 from strictreply.schema._reference_engine import ReferenceEngine
-from strictreply.values._errors import ContractError
 from support.loops import some
 
 WITHOUT_RUST = """

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schema.test_schema_suite import DECLARED, cases
+from strictreply import ContractError
+from strictreply.core import Work
 from strictreply.schema import Schema
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import MAX_WORK, Work
+from strictreply.values._limits import MAX_WORK
 from support.shared_data import needs_shared
 
 WORDS = [f"{number:03d}" + "abcdefghij" * 5 for number in range(250)]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from strictreply import Category
 from strictreply.schema import Schema, SchemaRule
 from strictreply.schema._vocabulary import list_words
-from strictreply.values._issues import Category
 
 REFUND = {
     "type": "object",

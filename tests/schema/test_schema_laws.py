@@ -10,13 +10,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strictreply.core import Work
+from strictreply.core.schemas import SchemaParts
 from strictreply.schema import Schema
 from strictreply.schema._closing import closed_graph
 from strictreply.schema._documents import read_document
-from strictreply.schema._engines import RustEngine, SchemaParts
+from strictreply.schema._engines import RustEngine
 from strictreply.schema._explaining import Explainer
 from strictreply.schema._reference_engine import ReferenceEngine
-from strictreply.values._limits import Work
 
 NAMES = st.sampled_from(["a", "b", "kind", "~/"])
 SCALARS = (

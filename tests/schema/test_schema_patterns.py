@@ -13,8 +13,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
+from strictreply.core.schemas import engine_for
 from strictreply.schema import Schema
-from strictreply.schema._engines import engine_for
 from strictreply.schema._patterns import InvalidPattern, respelled
 from support.scripted import call
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from strictreply import ContractError
 from strictreply.schema import Schema
-from strictreply.values._errors import ContractError
 from support.shared_data import SHARED, needs_shared
 
 

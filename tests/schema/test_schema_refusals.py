@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply import ContractError
 from strictreply.schema import Schema
 from strictreply.schema._documents import MAX_CHARS, MAX_NODES
-from strictreply.values._errors import ContractError
 
 
 def chain(keyword: str, length: int) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from strictreply import ContractError
+from strictreply.core.schemas import upgraded
 from strictreply.schema import Schema
-from strictreply.schema._closing import upgraded
 from strictreply.schema._documents import read_document
 from strictreply.schema._reference_engine import ReferenceEngine
-from strictreply.values._errors import ContractError
 from support.shared_data import SHARED, needs_shared
 
 SUITE = SHARED / "suites" / "JSON-Schema-Test-Suite" / "tests"

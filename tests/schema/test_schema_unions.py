@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from strictreply.core import Work
 from strictreply.schema import Schema
-from strictreply.values._limits import MAX_WORK, Work
+from strictreply.values._limits import MAX_WORK
 
 
 def tagged(tags: Any, *needed: str) -> dict[str, Any]:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strictreply import ContractError
 from strictreply.schema import Schema
 from strictreply.schema._closing import modern
 from strictreply.schema._documents import read_document
-from strictreply.values._errors import ContractError
 
 D4 = "http://json-schema.org/draft-04/schema#"
 D3 = "http://json-schema.org/draft-03/schema#"

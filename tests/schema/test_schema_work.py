@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from strictreply.core import JSON, Work
+from strictreply.core.schemas import Graph
 from strictreply.schema import Schema
-from strictreply.schema._documents import Graph, read_document
+from strictreply.schema._documents import read_document
 from strictreply.schema._work import MAX_STEPS, judgements_of, load_of
-from strictreply.values._limits import JSON, Work
 
 
 def expression(tags: list[list[str]]) -> dict[str, Any]:

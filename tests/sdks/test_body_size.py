@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.retry._failures import ExchangeStopped
+from strictreply.core.calls import ExchangeStopped
 from strictreply.sdks._bounds import MAX_ERROR_BYTES, BodySize
 
 MEGABYTE = 1 << 20

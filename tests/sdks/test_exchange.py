@@ -23,10 +23,10 @@ import openai
 import pytest
 
 import strictreply as sr
+from strictreply.core import DEFAULT_LIMITS
 from strictreply.sdks._bounds import MAX_ERROR_BYTES
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._wire import HTTPReply, Pause, WireEnding
-from strictreply.values._limits import DEFAULT_LIMITS
 from strictreply.wires._bodies import ENVELOPE_FACTOR
 from support.scripted import USER, Server, completion, http
 
@@ -534,7 +534,7 @@ def test_v7_a_thousand_calls_into_an_outage_cost_a_tenth_more() -> None:
 
     assert len(reasons) == 1000
     assert state["requests"] == 1100
-    assert set(reasons[-100:]) == {"retry_quota"}
+    assert set(reasons[-100:]) == {"retry_budget"}
     state["down"] = False
 
     assert [one.reply(**ASK) for one in clients] == [HELLO] * 3

@@ -15,9 +15,9 @@ import openai
 import pytest
 
 import strictreply
+from strictreply.core import SDK
 from strictreply.sdks._known import SDKS, sdk_behind, sdk_of
 from strictreply.sdks._openai import OPENAI
-from strictreply.sdks._sdk import SDK
 from support.loops import some
 
 SOURCES = Path(strictreply.__file__).parent / "sdks"

@@ -14,15 +14,17 @@ from openai.resources.chat.completions import Completions
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from pydantic import BaseModel
 
-from strictreply.client._sending import CallIO, RetryBucket
+from strictreply import Limits
+from strictreply.client._sending import CallIO
+from strictreply.core import DEFAULT_LIMITS
+from strictreply.core.calls import RetryBucket
+from strictreply.core.forms import as_json
 from strictreply.sdks._posting import ReceivedResponse, _is_plain, parsed
 from strictreply.sdks._transport import Transport
-from strictreply.values._limits import DEFAULT_LIMITS, Limits
 from strictreply.values._requests import Definitions
 from strictreply.wires import WIRES
 from strictreply.wires._bodies import read_body
 from strictreply.wires._chat import CHAT
-from strictreply.wires._members import as_json
 from support.scripted import USER, Client, Server, call, completion, http, status
 
 
@@ -504,7 +506,7 @@ def test_a_timeout_is_shortened_to_what_is_left(given: Any, left: float, sent_: 
     st.integers(0, 8),
 )
 def test_v7_repeats_are_at_most_the_quota_and_what_successes_made_good(
-    happenings: list[str], quota: int
+    happenings: list[str], retry_budget: int
 ) -> None:
     """Repeats granted are at most the quota, one for each that succeeded, and a fifth for each
     success at once.
@@ -515,17 +517,19 @@ def test_v7_repeats_are_at_most_the_quota_and_what_successes_made_good(
 
     for happening in happenings:
         if happening == "take":
-            granted += bucket.take(quota)
+            granted += bucket.take(retry_budget)
         else:
             bucket.give_back(repeated=happening == "repeat succeeded")
             made_good += 1 if happening == "repeat succeeded" else 0.2
 
-        assert granted <= quota + made_good + 1e-9
+        assert granted <= retry_budget + made_good + 1e-9
 
-    for _ in range(5 * quota):
+    for _ in range(5 * retry_budget):
         bucket.give_back(repeated=False)
 
-    assert [bucket.take(quota) for _ in range(quota + 1)] == [True] * quota + [False]
+    assert [bucket.take(retry_budget) for _ in range(retry_budget + 1)] == [True] * retry_budget + [
+        False
+    ]
 
 
 def test_v4_the_time_between_two_effects_counts() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import openai
 
-from strictreply.batch._results import open_lines
+from strictreply.batch.lines import open_lines
 from strictreply.testing import record
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
 from support.testing.recorded_lines import lines_in

@@ -1,6 +1,6 @@
 """llama.cpp's own server under streams, the raw SDK's and guarded ones.
 
-They are read to the end, closed early, or vetoed.
+They are read to the end, closed early, or stopped early.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_an_async_stream_closed_early_frees_its_slot(llamacpp: str) -> None:
     assert_freed_unfinished(llamacpp)
 
 
-def test_a_veto_frees_the_slot(llamacpp: str) -> None:
+def test_a_early_stop_frees_the_slot(llamacpp: str) -> None:
     """Noise that is no JSON is stopped at its first character: the server writes no more of what is
     refused.
     """
@@ -114,8 +114,8 @@ def test_a_veto_frees_the_slot(llamacpp: str) -> None:
             )
 
     (attempt,) = refused.value.attempts
-    assert attempt.vetoed is not None
-    assert attempt.vetoed.at < 64
+    assert attempt.stopped_early is not None
+    assert attempt.stopped_early.at < 64
     assert_freed_unfinished(llamacpp)
 
 

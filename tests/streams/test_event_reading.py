@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strictreply.core import Event, EventReader
 from strictreply.wires._chat_stream import ChatAssembly
-from strictreply.wires._server_events import Event, EventReader
 from support.scripted import completion
 
 LINES = st.lists(

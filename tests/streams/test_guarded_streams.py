@@ -23,8 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
+from strictreply.core.forms import event
 from strictreply.testing._chat_writer import events
-from strictreply.wires._server_events import event
 from support.loops import some
 from support.scripted import (
     OTHER_SCHEMA,
@@ -188,7 +188,9 @@ def test_all_four_ways_come_to_the_same(replies: list[dict[str, Any]]) -> None:
     differ by the stream.
     """
     script = [*replies, completion("Tea is sold out.")]
-    policy = sr.RetryPolicy(max_retries=4, transport_retries=0, wait=lambda _: 0.0, veto="off")
+    policy = sr.RetryPolicy(
+        max_retries=4, transport_retries=0, wait=lambda _: 0.0, early_stop="off"
+    )
 
     def server() -> Server:
         return Server(*(STREAMED(reply) for reply in script))
@@ -312,7 +314,7 @@ def part(**function: str) -> bytes:
     return delta(tool_calls=[{"index": 0, **opened, "function": function}])
 
 
-def test_a_server_is_stopped_at_a_veto() -> None:
+def test_a_server_is_stopped_at_a_early_stop() -> None:
     """After the byte that makes a reply invalid the server writes at most two chunks."""
     head = [
         delta(role="assistant", content=None),
@@ -330,9 +332,9 @@ def test_a_server_is_stopped_at_a_veto() -> None:
         server.socket.close()
         (attempt,) = refused.value.attempts
         assert [issue.code for issue in attempt.issues] == ["args.extra_key"]
-        assert attempt.vetoed is not None
+        assert attempt.stopped_early is not None
 
-        assert attempt.vetoed.at <= len('{"query": "tea", "colour"')
+        assert attempt.stopped_early.at <= len('{"query": "tea", "colour"')
         assert server.written[0] <= len(doomed) + 2
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.wires._server_events import DONE, event
+from strictreply.core.forms import DONE, event
 from support.scripted import Server, completion
 from support.streamed_replies import ASK, ONCE, SEARCH, WEATHER, Body, over, part, policy, wrapped
 
@@ -277,11 +277,11 @@ def test_a_usage_comes_once_also_where_it_is_asked_for() -> None:
 
 
 def test_a_sum_of_usages_stands_where_the_last_one_stood() -> None:
-    """With ``usage="total"`` the chunk of the finish reason has the sum of all requests."""
+    """With ``usage_mode="total"`` the chunk of the finish reason has the sum of all requests."""
     bad = [BEGUN, chunk(part(0, "a", name="search", arguments="[]"), "tool_calls", usage=TOLD)]
     good = [BEGUN, CALLED, chunk({}, "tool_calls", usage=TOLD)]
     server = Server(*(over(Body([*body, DONE])) for body in (bad, good)))
-    client = wrapped(server, usage="total", policy=policy(veto="off"))
+    client = wrapped(server, usage_mode="total", policy=policy(early_stop="off"))
     assert [one.usage.total_tokens for one in asked(client) if one.usage] == [14]
 
 
@@ -290,7 +290,7 @@ def test_what_was_held_of_a_bad_reply_is_not_handed_on() -> None:
     bad = [OH, chunk(part(0, "a", name="search", arguments="[]"), "tool_calls", x=1, p="bad")]
     good = [CALLED, chunk({}, "tool_calls", x=2, id="other")]
     server = Server(*(over(Body([*body, DONE])) for body in (bad, good)))
-    chunks = asked(wrapped(server, policy=policy(veto="off")))
+    chunks = asked(wrapped(server, policy=policy(early_stop="off")))
     assert {one.id for one in chunks} == {"c"}
     assert [getattr(one, "p", None) for one in chunks] == [None] * len(chunks)
     assert chunks[-1].x == 2
@@ -360,7 +360,7 @@ def test_thoughts_of_a_whole_reply_are_handed_on(is_streamed: bool) -> None:
     inner["choices"][0]["message"]["content"] = content
     step = over(Body([BEGUN, chunk({"content": content}), STOPPED, DONE]))
     server = Server(step if is_streamed else inner)
-    once = policy(max_retries=0, veto="always" if is_streamed else "off")
+    once = policy(max_retries=0, early_stop="always" if is_streamed else "off")
     given = sr.wrap(server.client(), policy=once).chat.completions.create(**ASK)
     assert given.choices[0].message.content == content
 

@@ -16,14 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strictreply as sr
-from strictreply.reading._decoding import decode
-from strictreply.reading._incremental import IncrementalReader
+from strictreply import Invalid, Limits
+from strictreply.core import decode
+from strictreply.core.judging import IncrementalReader
 from strictreply.schema._live import ANYTHING, LiveCheck
 from strictreply.testing import faults
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults._catalogue import Entry
-from strictreply.values._limits import Limits
-from strictreply.values._replies import Invalid
 from support.live_documents import VALUES, pieces, spelled
 from support.loops import some
 

@@ -150,12 +150,12 @@ def test_a_call_behind_a_thought_that_was_shown_is_held() -> None:
 
 @pytest.mark.parametrize("option", ["answer", "refuse"])
 def test_the_option_holds_for_streams(option: Any) -> None:
-    """With ``calls_as_text="answer"`` such a text is shown, whole and as it comes."""
+    """With ``text_calls="answer"`` such a text is shown, whole and as it comes."""
     text = PROSE + WRITERS["Gemma 4"]([("search", ARGUMENTS)])
     client = sr.wrap(
         Server(stream(text, 3)).client(),
         tools=[FLAT_SEARCH],
-        calls_as_text=option,
+        text_calls=option,
         policy=ONCE,
     )
     told = read(client)

@@ -104,13 +104,13 @@ def test_the_last_piece_may_come_with_the_finish() -> None:
     assert read(wrapped(Server(over(Body(pieces))), policy=ONCE)).content == "Oh, tea it is."
 
 
-@pytest.mark.parametrize("veto", ["off", "streams"])
-def test_a_bad_call_behind_live_text_is_asked_for_again(veto: Any) -> None:
+@pytest.mark.parametrize("early_stop", ["off", "streams"])
+def test_a_bad_call_behind_live_text_is_asked_for_again(early_stop: Any) -> None:
     """The good call stands behind the text that is there, and the conversation of the second ask
     holds that text.
     """
     server = Server(streamed(BAD), streamed(GOOD))
-    told = read(wrapped(server, policy=policy(veto=veto)))
+    told = read(wrapped(server, policy=policy(early_stop=early_stop)))
     assert (told.content, [one[1:] for one in told.calls], told.reason) == (
         "I will look.",
         [FOUND[1:]],
@@ -135,14 +135,14 @@ SECONDS = {
 }
 
 
-@pytest.mark.parametrize("veto", ["off", "streams"])
+@pytest.mark.parametrize("early_stop", ["off", "streams"])
 @pytest.mark.parametrize("name", SECONDS)
-def test_what_is_no_reply_is_none_behind_live_text(name: str, veto: Any) -> None:
+def test_what_is_no_reply_is_none_behind_live_text(name: str, early_stop: Any) -> None:
     """A second reply is judged as it came, not as a part of the text before it, and is asked for
     again.
     """
     server = Server(streamed(BAD), streamed(SECONDS[name]), streamed(GOOD))
-    told = read(wrapped(server, policy=policy(veto=veto)))
+    told = read(wrapped(server, policy=policy(early_stop=early_stop)))
     assert (told.content, [one[1:] for one in told.calls], told.error) == (
         "I will look.",
         [FOUND[1:]],
@@ -157,13 +157,13 @@ def test_what_is_no_reply_is_none_behind_live_text(name: str, veto: Any) -> None
 def test_a_second_ask_that_breaks_is_repeated(failing: Any) -> None:
     """Nothing of it has been delivered, so it is repeated as without a stream."""
     server = Server(streamed(BAD), failing, streamed(GOOD))
-    told = read(wrapped(server, policy=policy(veto="off")))
+    told = read(wrapped(server, policy=policy(early_stop="off")))
     assert (told.content, told.calls) == ("I will look.", [FOUND])
     assert len(server.requests) == 3
 
 
 def test_another_text_stands_behind_the_first() -> None:
-    """With a veto the whole reply is asked for again, and a text that comes then is another
+    """With an early stop the whole reply is asked for again, and a text that comes then is another
     paragraph, or the same.
     """
     for second, whole in (

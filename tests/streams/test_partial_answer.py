@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator, model_validator
 
 from strictreply import Contract, Partial
-from strictreply.contract._veto import Veto
+from strictreply.contract._early_stop import EarlyStop
 from support.live_documents import pieces
 
 
@@ -96,11 +96,11 @@ def followed(
     kind: Any, text: str, dice: random.Random | None = None, **keywords: Any
 ) -> list[Partial[Any]]:
     """Every partial of an answer, its own answer copied, for it grows."""
-    veto = Veto(Contract(answer=kind, **keywords))
+    early_stop = EarlyStop(Contract(answer=kind, **keywords))
     told = list[Partial[Any]]()
     for piece in text if dice is None else pieces(text, dice):
-        assert veto.text(piece) is None
-        if (partial := veto.partial()) is not None:
+        assert early_stop.text(piece) is None
+        if (partial := early_stop.partial()) is not None:
             told.append(Partial(deepcopy(partial.value), partial.open, deepcopy(partial.answer)))
     return told
 

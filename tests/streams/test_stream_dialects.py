@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
+from strictreply import Remedy
+from strictreply.core.forms import DONE, event
 from strictreply.values._errors import ADVICE, REASON_ADVICE
-from strictreply.values._issues import Remedy
 from strictreply.wires._dialects import RESPONSE_DIALECTS, STREAM_DIALECTS
-from strictreply.wires._server_events import DONE, event
 from support.pages import DOCS
 from support.scripted import Server
 from support.streamed_replies import ASK, SEARCH, Body, over, policy
@@ -561,7 +561,7 @@ def test_a_stream_of_a_server_is_read(
     """The reply is the one that the server meant, and the attempt names the rows."""
     exchange = asked(body, is_async=is_async)
     assert said(exchange.reply) == expected(right)
-    assert set(exchange.attempts[-1].leniency) == rows
+    assert set(exchange.attempts[-1].lenient) == rows
 
 
 @pytest.mark.parametrize("body", PLAIN.values(), ids=PLAIN)
@@ -569,7 +569,7 @@ def test_null_and_empty_say_nothing(body: list[bytes]) -> None:
     """They are read without any row."""
     exchange = asked(body)
     assert said(exchange.reply) == expected([TEA])
-    assert exchange.attempts[-1].leniency == ()
+    assert exchange.attempts[-1].lenient == ()
 
 
 @pytest.mark.parametrize(("rows", "body", "right"), ROWS)
@@ -617,7 +617,7 @@ def test_objects_of_calls_without_ids_are_calls(
     exchange = asked([*pieces, CALLED, DONE])
     assert said(exchange.reply) == expected(right)
     assert {"call_index", "call_id_missing", "arguments_object"} == set(
-        exchange.attempts[0].leniency
+        exchange.attempts[0].lenient
     )
 
 

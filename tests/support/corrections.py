@@ -10,13 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field, model_validator
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge
-from strictreply.contract._tool import Tool
+from strictreply import Contract, CorrectionContext, Invalid, TieredSteering, Tool
+from strictreply.core import judge
+from strictreply.core.forms import draft_of
 from strictreply.retry._scoping import scope_of
-from strictreply.retry._steering import Situation, TieredSteering
-from strictreply.values._replies import Invalid
-from strictreply.wires._messages import draft_of
 from support.scripted import OTHER_SCHEMA, SCHEMA, completion
 
 TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]
@@ -48,13 +45,13 @@ def terms_of(**declared: Any) -> Contract:
     return Contract(**{"tools": TOOLS, **declared})
 
 
-def situation(contract: Contract, message: Any, tier: int = 1) -> Situation:
+def context(contract: Contract, message: Any, tier: int = 1) -> CorrectionContext:
     """Judge a bad message and say what its correction is about."""
     verdict = judge(contract, message)
     assert isinstance(verdict, Invalid)
     scope = scope_of(contract, draft_of(message), verdict.issues)
     one = scope.only if scope else None
-    return Situation(
+    return CorrectionContext(
         verdict.issues, contract, tier, one.tool if one else None, one.at if one else ""
     )
 

@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from strictreply.contract._contract import Check, Checked, Contract
-from strictreply.retry._asking import CallPlan
-from strictreply.retry._failures import Failure
-from strictreply.retry._flow import (
-    Call,
-    Effect,
-    Event,
-    Failed,
-    Noted,
-    Outcome,
-    Replied,
-    reply_flow,
-)
-from strictreply.retry._policy import Consult, Consulted, RetryPolicy
-from strictreply.retry._shaping import shape
-from strictreply.retry._steering import Situation, TieredSteering
-from strictreply.values._limits import JSON
+from strictreply import Contract, CorrectionContext, RetryPolicy, TieredSteering
+from strictreply.core import JSON, CallPlan, Check, Checked, Failure, shape
+from strictreply.retry._flow import Call, Effect, Event, Failed, Noted, Outcome, Replied, reply_flow
+from strictreply.retry._policy import Consult, Consulted
 from support.scripted import USER
 
 
@@ -30,7 +17,7 @@ class Played(NamedTuple):
 
     outcome: Outcome
     requests: list[dict[str, Any]]
-    asked: list[Situation]
+    asked: list[CorrectionContext]
 
 
 def play(
@@ -62,8 +49,8 @@ def _performed(effect: Effect, left: list[Any], played: Played, said: str | None
             played.requests.append(request)
             event = left.pop(0)
             return event if isinstance(event, Failed) else Replied(event)
-        case Consult(situation=situation):
-            played.asked.append(situation)
+        case Consult(context=context):
+            played.asked.append(context)
             return Consulted(said)
         case Check():
             return Checked(())

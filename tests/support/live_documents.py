@@ -1,6 +1,6 @@
 """Schemas of every kind with values, and the ways to spell and cut a document.
 
-The veto is tried on them.
+The early stop is tried on them.
 """
 
 from __future__ import annotations

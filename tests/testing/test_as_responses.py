@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 from unreliable_model import UnreliableModel
 
 import strictreply as sr
+from strictreply import Tool
 from strictreply.cli._app import app
-from strictreply.contract._tool import Tool
-from strictreply.retry._shaping import shape
+from strictreply.core import JSON, shape
 from strictreply.testing import LoopbackServer
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing._responses_writer import RESPONSES_WRITER, as_chat_request, as_response
@@ -29,7 +29,6 @@ from strictreply.testing._steps import Kind, Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.mounting import ScriptedClient
-from strictreply.values._limits import JSON
 from support.loops import some
 from support.openai_shapes import call, completion, message
 from testing.faults.test_arguments import MADE, TOOLS

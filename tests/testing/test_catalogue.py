@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
+from strictreply import Issue
 from strictreply.testing import faults, ok
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
@@ -27,7 +28,6 @@ from strictreply.testing.faults._catalogue import (
     is_refused,
     response_entry,
 )
-from strictreply.values._issues import Issue
 
 
 def search(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> None:

@@ -13,15 +13,14 @@ from typing import Any, TypeAlias
 import pytest
 from openai import BadRequestError, OpenAI
 
-from strictreply.contract._contract import Contract
+from strictreply import Contract, Invalid
+from strictreply.core import JSONObject
 from strictreply.testing._control import HEADER, ScriptControl
-from strictreply.testing._probing.survival_probe import GoodModel
+from strictreply.testing._probing.good_model import GoodModel
 from strictreply.testing._scripts import MAX_REQUESTS, DemandHints
 from strictreply.testing._server import MAX_BODY_BYTES, LoopbackServer
 from strictreply.testing._steps import Kind
 from strictreply.testing.faults import CATALOGUE
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Invalid
 
 Answered: TypeAlias = tuple[int, Any]
 

@@ -8,10 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
+from strictreply import ContractError
 from strictreply.testing import faults
 from strictreply.testing._scripts import Demand, DemandHints
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
-from strictreply.values._errors import ContractError
 
 USER = {"role": "user", "content": "Refund order 7."}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "done"}
@@ -204,7 +204,7 @@ def result(id_: str = "call_1") -> dict[str, Any]:
 
 
 GOOD_CALL = called("a", '{"order": 7}', "call_9")
-BAD_CALLS = [
+INVALID_CALLS = [
     called("a", '{"order": "7"}'),
     called("a", '{"order": 7, "order": 8}'),
     called("x", "{}"),
@@ -212,7 +212,7 @@ BAD_CALLS = [
 ]
 
 
-@pytest.mark.parametrize("bad", BAD_CALLS)
+@pytest.mark.parametrize("bad", INVALID_CALLS)
 def test_a_tool_turn_may_be_a_correction(bad: dict[str, Any]) -> None:
     """A tool turn that answers a call which does not fit asks for it again; after the good one the
     answer comes.
@@ -235,7 +235,7 @@ def test_a_tool_turn_may_be_a_correction(bad: dict[str, Any]) -> None:
 
 def test_one_bad_call_among_several_is_corrected() -> None:
     """Of two calls in one turn a result and a correction came back: a call is the good reply."""
-    both = {**GOOD_CALL, "tool_calls": [*GOOD_CALL["tool_calls"], *BAD_CALLS[0]["tool_calls"]]}
+    both = {**GOOD_CALL, "tool_calls": [*GOOD_CALL["tool_calls"], *INVALID_CALLS[0]["tool_calls"]]}
     for turns in ((result(), result("call_9")), (result("call_9"), result())):
         assert "tool_calls" in str(demand(both, *turns, tools=[tool("a")]).good())
 

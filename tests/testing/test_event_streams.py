@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
 import strictreply as sr
+from strictreply.core import EventReader
+from strictreply.core.forms import BROKEN_OFF, DONE, event
 from strictreply.testing import faults
 from strictreply.testing._chat_writer import PIECES, chunks, events
 from strictreply.testing._serving import assembled
@@ -21,8 +23,6 @@ from strictreply.testing._steps import Kind
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.mounting import openai_client
-from strictreply.wires._chat_stream import BROKEN_OFF
-from strictreply.wires._server_events import DONE, EventReader, event
 from support.loops import some
 from support.scripted import USER
 

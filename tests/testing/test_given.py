@@ -9,11 +9,11 @@ from typing import Any
 import openai
 import pytest
 
-from strictreply.testing import LoopbackServer
+from strictreply.testing import LoopbackServer, ScriptServer
 from strictreply.testing._chat_writer import events
 from strictreply.testing._control import HEADER, ScriptControl
 from strictreply.testing._given import given_in, given_step
-from strictreply.testing._probing.survival_probe import GoodModel
+from strictreply.testing._probing.good_model import GoodModel
 from strictreply.testing._scripts import DemandHints
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 
@@ -38,7 +38,7 @@ CUT = 'data: {"choices": [{"index": 0, "delta": {"content": "Hel'
 def sdk() -> Iterator[Any]:
     """A client of the server that ``serve-script`` starts."""
     with (
-        LoopbackServer(GoodModel(DemandHints()), control=ScriptControl()) as server,
+        ScriptServer() as server,
         openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client,
     ):
         yield client
@@ -199,3 +199,22 @@ def test_given_steps_are_served_before_a_script_is_set() -> None:
 
         good = client.chat.completions.create(model="m", messages=turns)
         assert good.choices[0].finish_reason == "stop"
+
+
+def test_a_script_server_serves_replies_and_then_a_script() -> None:
+    """The replies come first, under their status; then good replies, or the example that is set."""
+    turns: Any = [{"role": "user", "content": "tea"}]
+    tools: Any = [{"type": "function", "function": {"name": "search"}}]
+    with (
+        ScriptServer(["<html>"], status=502) as server,
+        openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client,
+    ):
+        with pytest.raises(openai.InternalServerError) as caught:
+            client.chat.completions.create(model="m", messages=turns, tools=tools)
+        assert (caught.value.status_code, caught.value.response.text) == (502, "<html>")
+
+        good = client.chat.completions.create(model="m", messages=turns, tools=tools)
+        assert good.choices[0].finish_reason == "tool_calls"
+
+        told = client.post("/script", body=json.loads(ScriptServer.example), cast_to=object)
+        assert told == {"steps": 2}

@@ -15,8 +15,9 @@ import pytest
 
 import strictreply as sr
 from streams.test_stream_faults_refused import TARGETS, contract_of, made
-from strictreply.batch._results import open_lines
-from strictreply.retry._shaping import shape
+from strictreply.batch.lines import open_lines
+from strictreply.core import shape
+from strictreply.core.tools import tool_of
 from strictreply.testing import faults, ok
 from strictreply.testing._chat_writer import events
 from strictreply.testing._probing.client_verdicts import no_backoff
@@ -185,7 +186,7 @@ def test_what_has_no_counterpart_is_served_to_no_app(fault: str, name: str) -> N
     """A probe leaves out what the request's own gate does not refuse; such faults exist."""
     entry = CATALOGUE[fault]
     name = name or next(name for name in ("a call", "prose") if made(entry, name))
-    tools = [sr.Tool.of(TARGETS[name][0]).definition] if name != "prose" else None
+    tools = [tool_of(TARGETS[name][0]).definition] if name != "prose" else None
     asked = {**ASK, "tools": tools, "stream": bool(entry.needs.get("stream"))}
     demand = Demand(as_chat_request(asked))
     assert not any(demand.refuses(one) for one in made(entry, name))
@@ -213,7 +214,7 @@ def test_what_was_recorded_is_judged(tmp_path: Path, streamed: bool) -> None:
     """
     tool, place = TARGETS["a call"]
     fault = faults.wrong_type(tool, "limit")
-    tools = [{"type": "function", **sr.Tool.of(tool).definition["function"]}]
+    tools = [{"type": "function", **tool_of(tool).definition["function"]}]
     path = tmp_path / "shop.jsonl"
     model = ScriptedModel(fault, ok.reply(tool, place=place))
     client: Any = record(openai_client(model), path)

@@ -21,6 +21,7 @@ import pytest
 from openai.types.chat import ChatCompletion
 
 import strictreply as sr
+from strictreply.core import JSONObject
 from strictreply.testing import ok
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._server import LoopbackServer
@@ -45,7 +46,6 @@ from strictreply.testing.mounting import (
     respx_router,
     transport,
 )
-from strictreply.values._limits import JSONObject
 from support.scripted import USER
 
 ASK: JSONObject = {"model": "m", "messages": USER}

@@ -17,7 +17,8 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.batch._results import open_lines
+from strictreply.batch.lines import open_lines
+from strictreply.core.tools import tool_of
 from strictreply.testing import ok
 from strictreply.testing._chat_writer import events
 from strictreply.testing._recorder import record
@@ -42,7 +43,7 @@ def search(query: str, limit: int = 5) -> None:
 
 
 USER: list[Any] = [{"role": "user", "content": "find tea für zwei"}]
-TOOLS: list[Any] = [sr.Tool.of(search).definition]
+TOOLS: list[Any] = [tool_of(search).definition]
 ASK: dict[str, Any] = {"model": "m", "messages": USER, "tools": TOOLS}
 GOOD = Target.of(search).clean
 PACKED = {"Content-Encoding": "gzip"}

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import strictreply as sr
-from strictreply.batch._results import open_lines
+from strictreply.batch.lines import open_lines
 from strictreply.cli._app import app
+from strictreply.core import JSON, JSONObject
+from strictreply.core.tools import tool_of
 from strictreply.testing import faults, ok
 from strictreply.testing._chat_writer import events
 from strictreply.testing._recorder import RecordedExchange, RecordingFile
@@ -27,7 +29,6 @@ from strictreply.testing._recordings import (
 )
 from strictreply.testing._steps import Target
 from strictreply.testing._wire import HTTPReply, Served, WireEnding, error_reply
-from strictreply.values._limits import JSON, JSONObject
 from support.testing.recorded_lines import lines_in
 
 
@@ -36,7 +37,7 @@ def search(query: str, limit: int = 5) -> None:
 
 
 KEY = "sk-proj-abcDEF0123456789_-xyz"
-TOOLS: list[JSON] = [sr.Tool.of(search).definition]
+TOOLS: list[JSON] = [tool_of(search).definition]
 USER: list[JSON] = [{"role": "user", "content": "find tea"}]
 REQUEST: JSONObject = {"model": "m", "messages": USER, "tools": TOOLS}
 STREAMED: JSONObject = REQUEST | {"stream": True}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from strictreply import DirectAnswer, Invalid, ToolCall, ToolCalls, Valid
-from strictreply.batch._results import open_lines
+from strictreply.batch.lines import open_lines
 from strictreply.testing._recordings import (
     RecordedVerdict,
     Recording,

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, OpenAI, RateLimitError
 
+from strictreply.core import JSONObject
 from strictreply.testing._server import MAX_BODY_BYTES, LoopbackServer
 from strictreply.testing._wire import (
     HTTPReply,
@@ -28,7 +29,6 @@ from strictreply.testing._wire import (
     error_reply,
     wire,
 )
-from strictreply.values._limits import JSONObject
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 JSON_TYPE = {"Content-Type": "application/json"}

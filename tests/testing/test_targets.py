@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
+from strictreply.core.tools import tool_of, with_schema_rules
 from strictreply.testing._steps import PROSE, ReplyPlace, Target, keywords, spelled
 
 
@@ -80,7 +81,7 @@ ANSWERS = [
 
 def schema_of(tool: Any) -> Any:
     """Return the schema of a tool's arguments."""
-    made = sr.Tool.of(tool)
+    made = tool_of(tool)
     return made.name, made.parameters.source, made.extra, made.formats
 
 
@@ -154,7 +155,9 @@ def test_a_name_is_used_only_where_it_is_one() -> None:
     local = sr.Tool.from_json_schema(
         "weather", {"type": "object", "properties": {"city": {"type": "string"}}}
     )
-    assert ast.literal_eval(spelled(local)) == local.held_to("schema", "assert").definition
+    assert (
+        ast.literal_eval(spelled(local)) == with_schema_rules(local, "schema", "assert").definition
+    )
     open_one = sr.Tool.from_json_schema(
         "open", {"type": "object"}, extra="schema", formats="annotate"
     )

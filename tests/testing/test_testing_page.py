@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -84,6 +85,57 @@ def test_the_recording_of_the_page_is_a_regression_test(suite: pytest.Pytester) 
     imports = "from strictreply.testing import faults, ok, record\n"
     suite.makepyfile(test_shop=f"{begin}\n{imports}{program}\n{RECORDED}")
     suite.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+SHOP = """
+import json
+from openai import OpenAI
+
+
+def search(query: str) -> None:
+    \"\"\"Search the shop.\"\"\"
+
+
+TOOL = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+
+
+def ask(base_url):
+    client = OpenAI(base_url=base_url, api_key="none", max_retries=0)
+    tools = [{"type": "function", "function": {"name": "search", "parameters": TOOL}}]
+    turns = [{"role": "user", "content": "tea, please"}]
+    reply = client.chat.completions.create(model="any", messages=turns, tools=tools)
+    search(**json.loads(reply.choices[0].message.tool_calls[0].function.arguments))
+    return "done"
+"""
+
+
+def test_the_programs_that_check_and_probe_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands check, probe and faults as functions: each tells what its command tells."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "shop.py").write_text(SHOP)
+    record = {"mode": "tools", "reply": {"tool_calls": [{"name": "search", "arguments": "{}"}]}}
+    (tmp_path / "shop.jsonl").write_text(json.dumps(record))
+
+    names: dict[str, object] = {"search": search}
+    programs = [block for block in BLOCKS if re.search(r"check_files|Probe\(|specimen\(", block)]
+    assert len(programs) == 3
+    for program in programs:
+        exec(compile(program, "page", "exec", dont_inherit=True), names)  # noqa: S102
+
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "1 of 1 {'args.required': 1}",
+        "Did not survive 1 of 1 malformed replies: 1 crashed it.",
+        "crashed faults.missing_required(search, '/query')",
+    ]
+    assert "args.required" in (tmp_path / "shop.html").read_text()
+    assert "missing_required" in (tmp_path / "report.html").read_text()
+
+
+def search(query: str, limit: int = 5) -> None:
+    """Search the shop."""
 
 
 ANY_SPEED = """

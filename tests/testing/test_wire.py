@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
+from strictreply.core import JSONObject
 from strictreply.testing._chat_writer import events
 from strictreply.testing._serving import render, respond
 from strictreply.testing._wire import (
@@ -24,7 +25,6 @@ from strictreply.testing._wire import (
     native_call,
     wire,
 )
-from strictreply.values._limits import JSONObject
 
 
 @pytest.mark.parametrize(

@@ -201,8 +201,8 @@ def test_streams(engine: Engine) -> None:
     events = list(watched.talks.create(engine="e", talk="find tea", drip=True))
     assert events[0] == {"gadget": "search", "ticket": 3}
     assert json.loads("".join(event.get("with", "") for event in events)) == {"query": "tea"}
-    assert attempts[0].vetoed is not None
-    assert attempts[0].vetoed.at < 20
+    assert attempts[0].stopped_early is not None
+    assert attempts[0].stopped_early.at < 20
 
     engine.replies = [{"mishap": {"why": "down", "sort": "down"}}, said("tea")]
     patient = guarded(engine, policy=sr.RetryPolicy(wait=tenacity.wait_none()))

@@ -153,7 +153,7 @@ def test_no_streamed_fault_is_accepted(entry: Entry) -> None:
     """Streamed, too, whatever of chat's own framing it is: nothing of it stays in what came."""
     for fault, then, asked in some(played(entry)):
         model = ScriptedModel(fault, then=then)
-        client = wrapped(model, fault.place, veto="always")
+        client = wrapped(model, fault.place, early_stop="always")
         try:
             drips = list(client.talks.create(**ASK, drip=True, **asked))
         except sr.CallFailed:
@@ -227,8 +227,8 @@ def test_the_early_stop() -> None:
     client = wrapped(model).watched(attempts.append)
     drips = list(client.talks.create(**ASK, drip=True))
     assert json.loads(told(drips)["with"]) == {"query": "tea", "limit": 3}
-    assert attempts[0].vetoed is not None
-    assert attempts[0].vetoed.at < 20
+    assert attempts[0].stopped_early is not None
+    assert attempts[0].stopped_early.at < 20
     assert [asked.stream for asked in model.requests] == [True, True]
 
 

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.values._issues import Code, Issue
-from strictreply.values._replies import MAX_DEPTH, MAX_TOKENS, Attempt, Usage, plain, total_usage
+from strictreply import Attempt, Code, Issue, Usage
+from strictreply.core.calls import total_usage
+from strictreply.core.text import plain
+from strictreply.values._replies import MAX_DEPTH, MAX_TOKENS
 
 
 @pytest.mark.parametrize(

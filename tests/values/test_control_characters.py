@@ -16,20 +16,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import strictreply as sr
+from strictreply import Attempt, Code, Issue
 from strictreply.coordination import Topology, ValidationProcessor
+from strictreply.core.text import pointer, pointer_tokens, printable_json, printable_lines, quote
 from strictreply.testing._probing.report_page import junit_xml, report_page
-from strictreply.testing._probing.survival_report import ProbeOutcome
+from strictreply.testing.survival import ProbeOutcome
 from strictreply.values._errors import explained
-from strictreply.values._issues import (
-    Code,
-    Issue,
-    pointer,
-    pointer_tokens,
-    printable_json,
-    printable_lines,
-    quote,
-)
-from strictreply.values._replies import Attempt
 from support.loops import some
 from support.scripted import USER, Client, call, completion
 from support.testing.probing.reports import report, run

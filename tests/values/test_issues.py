@@ -14,20 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.coordination._actions import AgentReplyCode
-from strictreply.values._issues import (
-    FOUND_CHARS,
-    Category,
-    Code,
-    Issue,
-    Remedy,
-    capped,
-    json_words,
-    pointer,
-    pointer_tokens,
-    quote,
-    shown_place,
-)
+from strictreply import Category, Code, Issue, Remedy
+from strictreply.coordination import AgentReplyCode
+from strictreply.core.text import capped, pointer, pointer_tokens, quote
+from strictreply.values._issues import FOUND_CHARS, json_words, shown_place
 
 WORDS: dict[str, Any] = {
     "line": 1,

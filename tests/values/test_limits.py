@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.values._limits import MAX_JSON_DEPTH, Limits, utf8_size
+from strictreply import Limits
+from strictreply.core.judging import MAX_JSON_DEPTH
+from strictreply.core.text import utf8_size
 
 
 @pytest.mark.parametrize("name", ["reply_bytes", "depth", "nodes", "calls", "id_bytes"])

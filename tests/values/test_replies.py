@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from strictreply.values._issues import Category, Issue
-from strictreply.values._replies import (
+from strictreply import (
     AssistantReply,
+    Category,
     DirectAnswer,
     Invalid,
+    Issue,
     ToolCall,
     ToolCalls,
     Valid,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.wires._server_events import DONE
+from strictreply.core.forms import DONE
 from support.scripted import Server, completion
 from support.streamed_replies import ASK, ONCE, Body, chunk, over
 
@@ -66,14 +66,14 @@ def test_an_object_is_the_json_of_an_answer(is_stream: bool) -> None:
     """It is the answer, the attempt names the row, and a strict reading refuses it."""
     exchange = exchanged(BOOK, is_stream=is_stream, answer=SCHEMA)
     assert exchange.reply == sr.DirectAnswer(BOOK)
-    assert exchange.attempts[0].leniency == ("content_object",)
+    assert exchange.attempts[0].lenient == ("content_object",)
 
     with pytest.raises(sr.ReplyRejected) as raised:
         exchanged(BOOK, is_stream=is_stream, answer=SCHEMA, dialects="strict")
 
     (attempt,) = raised.value.attempts
     assert [(issue.code, issue.path) for issue in attempt.issues] == [("reply.content", "/content")]
-    assert attempt.leniency == ()
+    assert attempt.lenient == ()
 
 
 def test_an_async_client_reads_it_alike() -> None:

@@ -174,8 +174,10 @@ def outcome(
 ) -> object:
     """Return what a call comes to by an API, and the words of its requests."""
     server = served(api, [getattr(reply, api) for reply in replies], streamed=streamed)
-    veto: Any = "always" if streamed else "off"
-    policy = sr.RetryPolicy(max_retries=3, transport_retries=0, wait=lambda _: 0.0, veto=veto)
+    early_stop: Any = "always" if streamed else "off"
+    policy = sr.RetryPolicy(
+        max_retries=3, transport_retries=0, wait=lambda _: 0.0, early_stop=early_stop
+    )
     client = sr.wrap(server.client(), contract=contract, policy=policy, api=api)
     return told(lambda: client.reply(model="m", messages=USER)), [
         words(json.loads(body)) for body in server.bodies

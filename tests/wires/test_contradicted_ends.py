@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.values._issues import Code
+from strictreply import Code
 from strictreply.wires._chat_stream import ChatAssembly
 from strictreply.wires._responses_stream import ResponsesAssembly
 from support.scripted import call, completion

@@ -396,10 +396,10 @@ def test_a_dialect_is_read_as_the_api(
     else:
         assert exchange.reply == reply
 
-    assert set(names) <= set(attempt.leniency)
+    assert set(names) <= set(attempt.lenient)
     assert attempt.raw["choices"][0]["message"] == message
     assert raised.value.attempts[0].issues[0].code.startswith(code)
-    assert raised.value.attempts[0].leniency == ()
+    assert raised.value.attempts[0].lenient == ()
 
     given_back = exchange.completion
     assert isinstance(given_back, ChatCompletion)
@@ -442,7 +442,7 @@ def test_a_dialect_is_read_wherever_a_reply_is_judged(
         assert not codes(verdict)
         assert reply is None or type(verdict.reply) is type(reply)  # type: ignore[union-attr]
         bare = form is message or isinstance(form, ChatCompletionMessage)
-        assert bare or set(names) <= set(verdict.leniency)
+        assert bare or set(names) <= set(verdict.lenient)
 
         assert contract.check(form) == verdict
 
@@ -748,9 +748,9 @@ def test_what_stands_around_a_message_is_as_the_api_has_it(
         as_it_came = send(server.base_url, dialects="strict")
 
     (attempt,) = exchange.attempts
-    assert set(attempt.leniency) == names
+    assert set(attempt.lenient) == names
     assert attempt.raw == whole
-    assert as_it_came.attempts[0].leniency == ()
+    assert as_it_came.attempts[0].lenient == ()
     assert as_it_came.completion.to_dict(warnings=False) == whole
 
     completion = exchange.completion

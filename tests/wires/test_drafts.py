@@ -9,8 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.values._drafts import Answered, Draft, arguments_around, arguments_place
-from strictreply.wires._messages import draft_of, message_of, plain_message, turns_of
+from strictreply.core import Answered, Draft
+from strictreply.core.forms import draft_of, message_of, plain_message
+from strictreply.values._drafts import arguments_around, arguments_place
+from strictreply.wires._messages import turns_of
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 MEMBERS = st.dictionaries(st.text(max_size=5), SCALARS, max_size=2)

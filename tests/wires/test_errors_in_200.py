@@ -15,9 +15,9 @@ import openai
 import pytest
 
 import strictreply as sr
+from strictreply import Code
 from strictreply.retry._failures import failure_in
 from strictreply.values._errors import ADVICE, REASON_ADVICE
-from strictreply.values._issues import Code
 from strictreply.wires._bodies import not_asked
 from strictreply.wires._endings import ERROR_OPENINGS, OF_CONVERSATION, error_in
 from support.loops import some

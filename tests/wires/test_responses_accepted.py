@@ -199,7 +199,7 @@ def test_no_correction_breaks_a_rule(part: int) -> None:
         api = Api(*(reply_of(dice) for _ in range(4)))
         request = request_of(dice)
         policy = sr.RetryPolicy(
-            max_retries=3, transport_retries=0, scope=dice.choice(["narrow", "cached"])
+            max_retries=3, transport_retries=0, keep_prompt_cache=dice.choice([False, True])
         )
         client = wrap(api.client(), policy=policy)
         try:

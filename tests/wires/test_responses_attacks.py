@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.wires._responses_events import ResponsesSent
-from strictreply.wires._server_events import typed_event
+from strictreply.core.forms import ResponsesSent, typed_event
 from support.scripted import SCHEMA, Server, http
 from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
 from support.streamed_replies import EVENTS, ONCE, policy
@@ -153,7 +152,7 @@ def test_what_says_no_other_thing_behind_an_end_is_left(behind: Any, rows: set[s
     """The first response counts."""
     exchange: Any = exchange_of(CREATED, *call_events(), end(item("a", TEA)), behind)
     assert exchange.reply.args == {"query": "tea"}
-    assert set(exchange.attempts[-1].leniency) == rows
+    assert set(exchange.attempts[-1].lenient) == rows
 
 
 def served(reply: dict[str, Any], *, is_streamed: bool) -> Any:

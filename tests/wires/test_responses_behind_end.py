@@ -17,7 +17,7 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.wires._server_events import DONE, typed_event
+from strictreply.core.forms import DONE, typed_event
 from support.scripted import SCHEMA, Server
 from support.scripted_responses import FLAT_SEARCH, wrap
 from support.streamed_replies import ONCE, Body, over, policy
@@ -168,7 +168,7 @@ def test_what_is_read_behind_the_end_is_recorded(name: str) -> None:
     """A row names it, and a strict reading refuses what has a row."""
     attempts: list[sr.Attempt] = []
     drop_in([*HELLO, *SAYS_NOTHING[name]], on_attempt=attempts.append)
-    rows = attempts[-1].leniency
+    rows = attempts[-1].lenient
     strict = drop_in([*HELLO, *SAYS_NOTHING[name]], dialects="strict")
     assert isinstance(strict[-1], sr.CallFailed) == bool(rows)
     assert set(rows) <= {"repeated_behind_end", "event_without_type"}

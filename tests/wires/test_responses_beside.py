@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.wires._server_events import typed_event
+from strictreply.core.forms import typed_event
 from support.scripted import Server, http
 from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
 from support.streamed_replies import EVENTS, ONCE, policy
@@ -116,7 +116,7 @@ def plain(events: Any) -> list[dict[str, Any]]:
 
 def given(*streams: list[dict[str, Any]], **ask: Any) -> list[dict[str, Any]]:
     """What the drop-in yields."""
-    client = wrap(Server(*map(body, streams)).client(), policy=policy(veto="off"))
+    client = wrap(Server(*map(body, streams)).client(), policy=policy(early_stop="off"))
     return plain(client.responses.create(**ASK | ask, stream=True))
 
 

@@ -11,8 +11,7 @@ import pytest
 from openai.types.responses import ResponseToolSearchOutputItem
 
 import strictreply as sr
-from strictreply.wires._responses_events import ResponsesSent
-from strictreply.wires._server_events import typed_event
+from strictreply.core.forms import ResponsesSent, typed_event
 from support.loops import some
 from support.scripted import Server, http
 from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
@@ -271,7 +270,7 @@ def test_a_search_by_the_program_is_its_call(is_streamed: bool, choice: str) -> 
     exchange = client.exchange(model="m", **request)
     assert (exchange.reply.tool, exchange.reply.args) == ("tool_search_call", SEARCHING)
     assert exchange.reply.id == "call_s"
-    assert exchange.attempts[-1].leniency == ("unjudged_tool_search_call",)
+    assert exchange.attempts[-1].lenient == ("unjudged_tool_search_call",)
 
 
 def test_a_search_by_the_server_is_no_answer() -> None:
@@ -338,7 +337,7 @@ def test_a_search_that_xai_has_run_is_the_servers(is_streamed: bool, item: Any) 
     client = wrap(server.client(), api="responses", policy=ONCE)
     exchange = client.exchange(model="m", **request)
     assert exchange.reply.answer == "There is tea."
-    assert exchange.attempts[-1].leniency == ("call_of_server",)
+    assert exchange.attempts[-1].lenient == ("call_of_server",)
 
 
 def test_a_strict_reading_takes_it_for_a_call() -> None:

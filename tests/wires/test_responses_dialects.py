@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
+from strictreply.core.forms import typed_event
 from strictreply.wires._dialects import RESPONSE_DIALECTS
-from strictreply.wires._server_events import typed_event
 from support.pages import DOCS
 from support.scripted import SCHEMA, Server, http
 from support.streamed_replies import policy
@@ -396,7 +396,7 @@ def test_a_stream_of_a_server_is_read(rows: set[str], events: list[Any], right: 
     reply = exchange.reply
     said = [call.args for call in reply.calls]
     assert (reply.answer if isinstance(reply, sr.DirectAnswer) else said) == expected(right)
-    assert set(exchange.attempts[-1].leniency) == rows
+    assert set(exchange.attempts[-1].lenient) == rows
 
 
 @pytest.mark.parametrize(("rows", "events", "right"), ROWS)
@@ -505,7 +505,7 @@ def test_the_same_json_in_several_messages_is_one_answer(is_streamed: bool, coun
     given, attempt = answered(items, is_streamed=is_streamed)
     assert given.output_text == JSON
     assert [one.id for one in given.output] == ["m0"]
-    assert attempt.leniency == ("answer_repeated",)
+    assert attempt.lenient == ("answer_repeated",)
 
 
 @pytest.mark.parametrize("texts", [(JSON, '{"title": "Milk"}'), (JSON, JSON[:-4]), (JSON, "Tea")])

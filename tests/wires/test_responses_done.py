@@ -82,7 +82,7 @@ def test_a_response_that_is_done_is_completed(name: str) -> None:
     said = reply.answer if isinstance(reply, sr.DirectAnswer) else reply.calls[0].args
     is_text = any(one.get("type") == "response.output_text.delta" for one in READ[name])
     assert said == ("Hello" if is_text or name.startswith("a text") else json.loads(TEA))
-    assert "response_done" in exchange.attempts[-1].leniency
+    assert "response_done" in exchange.attempts[-1].lenient
 
 
 @pytest.mark.parametrize("name", READ)

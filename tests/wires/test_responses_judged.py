@@ -198,7 +198,7 @@ def test_calls_without_an_id_or_name_are_refused() -> None:
     assert codes(CONTRACT, response(nameless))
     known = CONTRACT.check(response(idless))
     assert isinstance(known, sr.Valid)
-    assert known.leniency == ("call_id_missing",)
+    assert known.lenient == ("call_id_missing",)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_what_the_api_asks_the_program_for_is_a_call(kind: str) -> None:
         verdict = contract.check(response(reasoning_item(), asked))
         assert isinstance(verdict, sr.Valid)
         assert verdict.reply == sr.ToolCall(kind, asked, "call_x")
-        assert verdict.leniency == (f"unjudged_{kind}",)
+        assert verdict.lenient == (f"unjudged_{kind}",)
 
     beside = CONTRACT.check(response(asked, call_item("search", {"query": 1})))
     assert isinstance(beside, sr.Invalid)
@@ -248,7 +248,7 @@ def test_free_text_is_held_to_a_regular_expression() -> None:
         Server(response(custom_item("SELECT tea"))).client(), tools=tools, api="responses"
     ).exchange(model="m", input="x")
     assert reply.reply == sr.ToolCall("sql", "SELECT tea", "call_c")
-    assert reply.attempts[0].leniency == ()
+    assert reply.attempts[0].lenient == ()
 
 
 def test_free_text_that_nothing_checks_is_named() -> None:
@@ -256,7 +256,7 @@ def test_free_text_that_nothing_checks_is_named() -> None:
     for tool in (custom(None), custom({"syntax": "lark", "definition": "start: /a/"})):
         verdict = sr.Contract(tools=[tool]).check(response(custom_item("anything")))
         assert isinstance(verdict, sr.Valid)
-        assert verdict.leniency == ("unchecked_sql",)
+        assert verdict.lenient == ("unchecked_sql",)
 
 
 def test_a_call_is_of_the_kind_that_its_tool_is() -> None:
@@ -332,7 +332,7 @@ def test_an_image_or_speech_is_no_call_and_no_structured_answer(
     given = spoken if api == "chat" else response(image)
     assert [found for found, _ in codes(contract, given)] == [code]
     verdict = CONTRACT.check(given)
-    assert verdict.leniency == (
+    assert verdict.lenient == (
         ("unjudged_audio",) if api == "chat" else ("unjudged_image_generation_call",)
     )
 

@@ -108,8 +108,8 @@ def test_one_call_is_read(name: str) -> None:
 def test_a_strict_reading_has_no_leniency(name: str) -> None:
     """What needed a row is refused; the others are the API's own form, or say nothing there."""
     events = {**CALLS, **TEXTS}[name]
-    if not exchange_of(CREATED, *events).attempts[-1].leniency:
-        assert exchange_of(CREATED, *events, dialects="strict").attempts[-1].leniency == ()
+    if not exchange_of(CREATED, *events).attempts[-1].lenient:
+        assert exchange_of(CREATED, *events, dialects="strict").attempts[-1].lenient == ()
         return
 
     with pytest.raises(sr.CallFailed):

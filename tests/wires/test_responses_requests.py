@@ -13,7 +13,8 @@ import pytest
 from openai.types.responses import ResponseFunctionToolCall, ResponseReasoningItem
 
 import strictreply as sr
-from strictreply.wires._responses_requests import read_request, written_request
+from strictreply.core.forms import read_request
+from strictreply.wires._responses_requests import written_request
 from support.loops import some
 from support.scripted import SCHEMA, Server
 from support.scripted_responses import (

@@ -15,8 +15,7 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.wires._responses_events import ResponsesSent
-from strictreply.wires._server_events import event, typed_event
+from strictreply.core.forms import ResponsesSent, event, typed_event
 from support.loops import some
 from support.scripted import Server, http
 from support.scripted_responses import (
@@ -371,7 +370,7 @@ def test_an_async_stream_is_the_same() -> None:
     assert well_formed(asyncio.run(events()))["output"][1]["arguments"] == json.dumps(GOOD)
 
 
-def test_a_veto_closes_a_stream_of_this_api() -> None:
+def test_a_early_stop_closes_a_stream_of_this_api() -> None:
     """A call that cannot fit any more ends the stream before its end, with the attempt saying
     where.
     """
@@ -387,8 +386,8 @@ def test_a_veto_closes_a_stream_of_this_api() -> None:
             pass
 
     first = stream.exchange.attempts[0]
-    assert first.vetoed is not None
-    assert first.vetoed.at < 20
+    assert first.stopped_early is not None
+    assert first.stopped_early.at < 20
     assert [issue.code for issue in first.issues] == ["args.type"]
 
 

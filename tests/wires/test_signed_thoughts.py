@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 import pytest
 
 import strictreply as sr
+from strictreply.core.forms import is_signed
 from strictreply.testing import SignedThoughts
 from strictreply.testing._signed_thoughts import ThoughtSpelling
 from strictreply.testing._wire import error_reply
 from strictreply.testing.mounting import async_openai_client, openai_client
 from strictreply.wires._chat_stream import ChatAssembly
-from strictreply.wires._thoughts import any_signed, is_signed, thoughts_from
+from strictreply.wires._thoughts import any_signed, thoughts_from
 from support.scripted import USER, call, completion
 
 JSONObject: TypeAlias = dict[str, Any]
@@ -149,13 +150,13 @@ def _answered(message: JSONObject) -> list[JSONObject]:
     return [message, *(results or [{"role": "user", "content": "go on"}])]
 
 
-@pytest.mark.parametrize("scope", ["narrow", "cached"])
+@pytest.mark.parametrize("keeps_cache", [False, True])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.req("T29", "T31")
 def test_no_signed_thought_is_refused(
-    script: str, way: str, spelling: ThoughtSpelling, scope: Any
+    script: str, way: str, spelling: ThoughtSpelling, keeps_cache: bool
 ) -> None:
     """Neither a correction nor the caller's next turns send a thought behind other messages."""
     if way == "streamed" and script in ENDS_STREAMED:
@@ -164,7 +165,7 @@ def test_no_signed_thought_is_refused(
     model = _model(SCRIPTS[script], spelling)
     is_async = way.startswith("async")
     raw: Any = async_openai_client(model) if is_async else openai_client(model)
-    policy = sr.RetryPolicy(max_retries=5, scope=scope)
+    policy = sr.RetryPolicy(max_retries=5, keep_prompt_cache=keeps_cache)
     client = sr.wrap(raw, tools=[refund, search], parallel=True, policy=policy)
 
     history: list[Any] = list(USER)
@@ -276,7 +277,7 @@ def test_a_structured_answer_is_corrected_behind_its_thoughts(
     long = json.dumps(wrapped).replace("1", '"' + "long " * 100 + '"')
     steps = iter(map(completion, [bad, long, "no JSON", json.dumps(wrapped), "Done."]))
     model = SignedThoughts(lambda _request: next(steps), spelling=spelling)
-    policy = sr.RetryPolicy(max_retries=5, scope="narrow")
+    policy = sr.RetryPolicy(max_retries=5, keep_prompt_cache=False)
     answer = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}
     contract = sr.Contract(answer=answer, channel=channel, tools=[search])
     client = sr.wrap(openai_client(model), contract=contract, policy=policy)
@@ -465,11 +466,11 @@ IN_PARTS = ("one of two calls", "one of two calls, twice", "two calls")
 """The scripts whose reply was completed in parts: the calls that were right stay."""
 
 
-@pytest.mark.parametrize("scope", ["narrow", "cached"])
+@pytest.mark.parametrize("keeps_cache", [False, True])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("script", IN_PARTS)
 def test_a_call_that_was_right_is_in_the_reply_with_thoughts(
-    script: str, spelling: ThoughtSpelling, scope: Any
+    script: str, spelling: ThoughtSpelling, keeps_cache: bool
 ) -> None:
     """Behind signed thoughts, too, each further correction says which calls are kept, and the reply
     holds all of them.
@@ -482,7 +483,7 @@ def test_a_call_that_was_right_is_in_the_reply_with_thoughts(
         return deepcopy(next(steps))
 
     model = SignedThoughts(served, spelling=spelling)
-    policy = sr.RetryPolicy(max_retries=5, scope=scope)
+    policy = sr.RetryPolicy(max_retries=5, keep_prompt_cache=keeps_cache)
     client = sr.wrap(openai_client(model), tools=[refund, search], parallel=True, policy=policy)
     reply = client.reply(model="m", messages=USER)
     assert isinstance(reply, sr.ToolCalls)

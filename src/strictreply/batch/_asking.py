@@ -28,14 +28,18 @@ from typing import Any, TypeAlias
 
 import anyio
 
+from strictreply import (
+    AsyncStrictClient,
+    Attempt,
+    CallFailed,
+    Contract,
+    ContractError,
+    RetryPolicy,
+    Steering,
+    wrap,
+)
 from strictreply.batch._results import RowResult, accepted, broken, ended, unasked
-from strictreply.client._client import AsyncStrictClient, wrap
-from strictreply.client._sending import RetryBucket
-from strictreply.contract._contract import Contract
-from strictreply.retry._policy import RetryPolicy
-from strictreply.retry._steering import Steering
-from strictreply.values._errors import CallFailed, ContractError
-from strictreply.values._replies import Attempt
+from strictreply.core.calls import RetryBucket
 from strictreply.wires import Api, wire_named
 
 _OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")

@@ -20,25 +20,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self, TypeAlias
 
+from strictreply import Contract, RetryPolicy, Steering
 from strictreply.batch._results import (
-    LINE_LIMITS,
-    STDIN,
     RowResult,
     broken,
-    open_lines,
     so_far,
     strict_json,
     unasked,
     written_whole,
 )
-from strictreply.contract._contract import Contract
-from strictreply.reading._decoding import decode
-from strictreply.retry._failures import ExchangeStopped, Failure
-from strictreply.retry._policy import RetryPolicy, is_transport_fault
-from strictreply.retry._steering import Steering
-from strictreply.values._limits import JSONObject
+from strictreply.batch.lines import LINE_LIMITS, STDIN, open_lines
+from strictreply.core import Failure, JSONObject, decode
+from strictreply.core.calls import ExchangeStopped, is_transport_fault
+from strictreply.core.forms import peek
 from strictreply.wires import WIRES
-from strictreply.wires._members import peek
 
 StrPath: TypeAlias = str | PathLike[str]
 

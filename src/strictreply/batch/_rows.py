@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, Unpack, cast
 from anyio import CancelScope
 from anyio.from_thread import start_blocking_portal
 
+from strictreply import Contract, ContractError, RetryPolicy, Steering, wrap
 from strictreply.batch._asking import (
     Asking,
     ClientPool,
@@ -50,16 +51,9 @@ from strictreply.batch._results import (
     strict_json,
     written_whole,
 )
-from strictreply.client._client import wrap
-from strictreply.client._sending import RetryBucket
-from strictreply.client._wrapped import ApiKeywords
-from strictreply.contract._contract import Contract
-from strictreply.retry._policy import RetryPolicy
-from strictreply.retry._shaping import shape
-from strictreply.retry._steering import Steering
-from strictreply.values._errors import ContractError, must_be, must_have
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import OUR_NAMES
+from strictreply.core import JSONObject, shape
+from strictreply.core.arguments import must_be, must_have
+from strictreply.core.calls import OUR_NAMES, ApiKeywords, RetryBucket
 from strictreply.wires import Api, wire_named
 
 if TYPE_CHECKING:
@@ -378,7 +372,7 @@ class _Line:
         self._thread.__exit__(None, None, None)
 
 
-DEFAULT_POLICY = RetryPolicy(transport_retries=6, quota=None)
+DEFAULT_POLICY = RetryPolicy(transport_retries=6, retry_budget=None)
 """The policy of rows where none is given: a batch may wait for an API that is busy.
 
 It has no quota, which a slow spell would use up, so that the rows after it failed at once: what
@@ -546,7 +540,7 @@ def rows(
     must_be("contract", contract, Contract, "a Contract, as in Contract(answer=Label)")
     policy = policy or DEFAULT_POLICY
     must_be("policy", policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)")
-    must_have("steering", steering, "correction", "an object with correction(situation)")
+    must_have("steering", steering, "correction", "an object with correction(context)")
 
     must_be("prefix", prefix, str, "a text, as in prefix='out_'")
     if not (isinstance(messages, str) or callable(messages)):

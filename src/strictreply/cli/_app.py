@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,10 +18,10 @@ import typer
 from typer import Argument, Option
 from typer.core import TyperGroup
 
+from strictreply import RetryPolicy
 from strictreply.cli._published_schemas import published_schemas
 from strictreply.cli._terminal import fail, guarded_output, read_json
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._limits import Channel
+from strictreply.core.judging import Channel
 from strictreply.wires import Api
 
 app = typer.Typer(
@@ -216,32 +217,38 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
     ] = False,
 ) -> None:
     """Ask about every row of a file, and write one result a row."""
-    from strictreply.batch._rows import DEFAULT_POLICY  # noqa: PLC0415 - only needed here
+    # what only this command needs
+    from strictreply.batch import DEFAULT_POLICY  # noqa: PLC0415
     from strictreply.cli._batch_command import (  # noqa: PLC0415
-        FileRun,
+        file_run,
         keywords_of,
-        results_of,
+        open_rows,
         run_batch,
     )
     from strictreply.cli._declared import Endpoint, declare_one  # noqa: PLC0415
 
-    run = FileRun(
-        source=source,
-        out=results_of(source, out),
-        column=messages,
-        template=prompt,
-        system=system,
-        contract=declare_one(tools or [], answer, channel=channel, parallel=parallel),
-        endpoint=Endpoint(base_url, api_key, model, timeout),
+    run = file_run(source, out, messages=messages, prompt=prompt, system=system, prefix=prefix)
+    contract = declare_one(tools or [], answer, channel=channel, parallel=parallel)
+    endpoint = Endpoint(base_url, api_key, model, timeout)
+    keywords = keywords_of(request)
+
+    open_rows(run)
+    client, served = endpoint.connect()
+    client.close()
+
+    ask = partial(
+        run.ask,
+        contract,
+        model=served,
+        client=endpoint.asynchronous,
         policy=replace(DEFAULT_POLICY, max_retries=max_retries, deadline=deadline),
         api=api,
-        keywords=keywords_of(request),
+        request=keywords,
         concurrency=concurrency,
-        prefix=prefix,
-        prices=(price_in, price_out) if price_in or price_out else None,
         max_consecutive_failures=max_consecutive_failures,
+        restart=restart,
     )
-    run_batch(run, restart=restart)
+    run_batch(run, ask, prices=(price_in, price_out) if price_in or price_out else None)
 
 
 @batch.command(
@@ -395,20 +402,17 @@ def probe(  # noqa: PLR0913 - one parameter an option
         named,
         run_probe,
     )
-    from strictreply.testing._probing.survival_probe import Probe  # noqa: PLC0415
-    from strictreply.testing._scripts import DemandHints  # noqa: PLC0415
+    from strictreply.testing.probing import Probe  # noqa: PLC0415
 
     subject = app or endpoint or ""
     prober = Probe(
         subject,
         connection(app, clean or [], endpoint, body=body, timeout=timeout, port=listen or 0),
-        hints=DemandHints(
-            tools=tuple(load_all(tools or [])),
-            answer=None if answer is None else load_tools(answer, "--answer")[0],
-            args=None if good is None else read_json(good, "--good"),
-        ),
+        tools=load_all(tools or []),
+        answer=None if answer is None else load_tools(answer, "--answer")[0],
+        good=None if good is None else read_json(good, "--good"),
         kinds=kinds_of(kind or []),
-        names=[named(name).name for name in fault or []],
+        faults=[named(name).name for name in fault or []],
         handlers=ran or [],
         timeout=timeout,
         max_requests=max_requests,

@@ -6,290 +6,32 @@ It counts them by tool, model and issue code, and shows the first examples of ea
 from __future__ import annotations
 
 import json
-import signal
-import sys
 import warnings
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
-from xml.etree import ElementTree as ET
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from strictreply import ContractWarning, Invalid
-from strictreply.batch._results import STDIN, Line, open_lines
-from strictreply.cli._declared import declare
+from strictreply import ContractWarning
+from strictreply.batch.lines import STDIN
+from strictreply.cli._declared import declare, load_all
 from strictreply.cli._terminal import (
     Status,
     console,
     counted,
-    excerpt,
     fail,
     refuse_paths,
     titled_table,
 )
-from strictreply.testing import Asked, writer_named
-from strictreply.testing import _html as html
-from strictreply.testing._html import anchor, element, row, slug
-from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine
-from strictreply.testing._steps import Harm
-from strictreply.values._issues import capped, printable, printable_json
-from strictreply.values._limits import JSONObject
-from strictreply.values._requests import Request
-from strictreply.wires import wire_named
-
-MAX_CAUSES = 200  # that are counted apart: no more is kept, however large a file is
-SHOWN_OF_A_CAUSE = 3  # replies
-
-
-class JudgedLine(NamedTuple):
-    """What was found in one line."""
-
-    line: int
-    """Number of the line, counted from 1."""
-    model: str = NO_NAME
-    """Name of the model that replied."""
-    tool: str = NO_NAME
-    """Name of the first tool that was called."""
-    issues: Sequence[JSONObject] = ()
-    """The faults of the reply as plain JSON; empty when it fits."""
-    reason: str = ""
-    """Why the line holds no reply; empty when it holds one."""
-    excerpt: tuple[str, str] | None = None
-    """The reply and the request that would follow; None when they are not kept."""
-
-    @property
-    def cause(self) -> ReplyCause:
-        """What invalid replies are grouped by."""
-        return ReplyCause(self.tool, tuple(sorted({str(issue["code"]) for issue in self.issues})))
-
-
-class ReplyCause(NamedTuple):
-    """The first tool that was called, and all that was wrong."""
-
-    tool: str
-    codes: tuple[str, ...]
-
-    @property
-    def harm(self) -> Harm:
-        """What happens in an app that goes on with such a reply."""
-        return min((Harm.accepting(code) for code in self.codes), key=lambda harm: harm.rank)
-
-
-@dataclass
-class ReplyTally:
-    """Counts of what was found in the files read so far."""
-
-    tell: Callable[[JSONObject], None]
-    """Called with every invalid reply."""
-    complete: bool = False
-    """Whether all files were read."""
-    replies: int = 0
-    """Replies that were read."""
-    invalid: int = 0
-    """Replies that do not fit."""
-    by_code: Counter[str] = field(default_factory=Counter[str])
-    """Replies by code; a code counts once for each reply."""
-    by_model: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    """Counts of replies and of invalid ones, by model."""
-    by_tool: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    """Counts of replies and of invalid ones, by tool."""
-    unreadable: list[JSONObject] = field(default_factory=list[JSONObject])
-    """The lines that hold no reply, each with its file and the reason."""
-    first: dict[str, str] = field(default_factory=dict[str, str])
-    """File and line where each code was seen first."""
-    empty: list[str] = field(default_factory=list[str])
-    """The files that held no reply."""
-    causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
-    """Invalid replies by their cause."""
-
-    samples: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(default_factory=dict[Any, Any])
-    """The first replies of each cause, each with its file and line."""
-
-    def add(self, path: Path, judged: JudgedLine) -> None:
-        """Count one line; a code counts once for each reply."""
-        if judged.reason:
-            entry = {"file": str(path), "line": judged.line, "reason": judged.reason}
-            self.unreadable.append(entry)
-            return
-
-        self.replies += 1
-        for rates, name in ((self.by_model, judged.model), (self.by_tool, judged.tool)):
-            rate = rates.setdefault(name, {"replies": 0, "invalid": 0})
-            rate["replies"] += 1
-            rate["invalid"] += bool(judged.issues)
-
-        for code in {str(issue["code"]) for issue in judged.issues}:
-            self.by_code[code] += 1
-            self.first.setdefault(code, f"{path.name}:{judged.line}")
-
-        if not judged.issues:
-            return
-
-        self.invalid += 1
-        where = {"file": str(path), "line": judged.line, "model": judged.model, "tool": judged.tool}
-        self.tell({**where, "issues": list(judged.issues)})
-
-        cause = judged.cause
-        if cause in self.causes or len(self.causes) < MAX_CAUSES:
-            self.causes[cause] += 1
-            lines = self.samples.setdefault(cause, [])
-            if judged.excerpt is not None and len(lines) < SHOWN_OF_A_CAUSE:
-                lines.append((f"{path.name}:{judged.line}", judged))
-
-    def codes(self) -> list[tuple[str, int]]:
-        """Return how many replies had each code, sorted by their number, then by code."""
-        return sorted(self.by_code.items(), key=lambda one: (-one[1], one[0]))
-
-    def rates(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
-        """Yield the rates by model and by tool.
-
-        They are sorted by the invalid replies, then by all replies, then by name.
-        """
-
-        def rank(one: tuple[str, dict[str, int]]) -> tuple[int, int, str]:
-            name, rate = one
-            return -rate["invalid"], -rate["replies"], name
-
-        for kind, rates in (("model", self.by_model), ("tool", self.by_tool)):
-            yield kind, dict(sorted(rates.items(), key=rank))
-
-    def to_dict(self) -> JSONObject:
-        """Return the counts as JSON-safe values, the most frequent first."""
-        return {
-            "complete": self.complete,
-            "replies": self.replies,
-            "valid": self.replies - self.invalid,
-            "invalid": self.invalid,
-            "by_code": dict(self.codes()),
-            **{f"by_{kind}": rates for kind, rates in self.rates()},
-            "unreadable": self.unreadable,
-            "empty": self.empty,
-        }
-
-
-MAX_CHARTED = 20  # names in a chart
-MAX_LISTED = 200  # unreadable lines
-
-
-def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
-    """Write what was found in files as one HTML page for a person."""
-    replies = counted(tally.replies, "recorded reply", "recorded replies")
-    part = "" if tally.complete else " Interrupted: this covers what was read so far."
-    kind = "verdict good" if tally.replies and not tally.invalid else "verdict bad"
-    verdict = element("p", f"{tally.invalid} of {replies} did not fit.{part}", kind=kind)
-
-    unreadable = len(tally.unreadable)
-    facts = {
-        "Files": ", ".join(files),
-        "Without a reply": ", ".join(tally.empty),
-        "Unreadable": counted(unreadable, "line", "lines") if unreadable else "",
-    }
-
-    causes = sorted(tally.causes.items(), key=lambda item: (item[0].harm.rank, -item[1]))
-    met = {cause.harm for cause, _ in causes}
-    harms = {slug(harm): harm.value for harm in Harm if harm in met}
-    choices, style = html.choices("harm", harms) if len(harms) > 1 else (element("p"), "")
-
-    taken: set[str] = set()
-    worst = [element("h2", "The worst replies first"), choices] if causes else []
-    worst += [_cause(tally, cause, anchor(_words(cause), taken)) for cause, _ in causes]
-
-    footer = "Of each cause the first replies are shown. Nothing was sent anywhere."
-    return html.page(
-        "Recorded replies",
-        verdict,
-        html.facts(facts),
-        *_charts(tally),
-        *worst,
-        *_others(tally),
-        element("footer", footer),
-        css=style,
-    )
-
-
-def _charts(tally: ReplyTally) -> Iterator[ET.Element]:
-    if tally.by_code:
-        yield element("h2", "By issue code")
-        codes = [(code, number, tally.replies) for code, number in tally.codes()]
-        yield html.shares(codes, ("with it", "of all", "share"))
-
-    for kind, rates in tally.rates():
-        named = [
-            (f"(no {kind})" if name == NO_NAME else name, n["invalid"], n["replies"])
-            for name, n in rates.items()
-        ]
-        if named:
-            yield element("h2", f"By {kind}")
-            yield html.shares(named[:MAX_CHARTED], ("invalid", "replies", "share"))
-
-        if len(named) > MAX_CHARTED:
-            words = f"and {len(named) - MAX_CHARTED} more; --json lists all"
-            yield element("p", words, kind="soft")
-
-
-def _words(cause: ReplyCause) -> str:
-    codes = ", ".join(cause.codes)
-    return codes if cause.tool == NO_NAME else f"{cause.tool}: {codes}"
-
-
-def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
-    rows: list[ET.Element] = []
-    for where, judged in tally.samples[cause]:
-        reply, asked = judged.excerpt or ("", "")
-        model = [element("p", judged.model, kind="soft")] if judged.model != NO_NAME else []
-        faults = (
-            element("p", f"{issue['path'] or 'the whole'}: {issue['message']}")
-            for issue in judged.issues
-        )
-        left = element("td", element("div", where, kind="name"), *model, *faults)
-
-        following = element("pre", asked) if asked else "nothing: the call would have failed"
-        cells = (element("td", element("pre", reply)), element("td", following))
-        rows.append(element("tr", left, *cells, kind=f"finding {slug(cause.harm)}"))
-
-    replies = counted(tally.causes[cause], "reply", "replies")
-    title = f" · {replies} · an app that takes it {cause.harm}"
-    return element(
-        "section",
-        html.linked("h3", place, html.dot(slug(cause.harm)), element("code", _words(cause)), title),
-        html.findings(("Where", "What came", "What would have been asked"), rows),
-        kind="cause",
-        id=place,
-    )
-
-
-def _others(tally: ReplyTally) -> Iterator[ET.Element]:
-    others = tally.invalid - tally.causes.total()
-    if others:
-        replies = counted(others, "reply", "replies")
-        yield element("p", f"and {replies} of other causes; --json lists all", kind="soft")
-
-    if tally.unreadable:
-        title = counted(len(tally.unreadable), "unreadable line", "unreadable lines")
-        rows = (
-            row("td", f"{entry['file']}:{entry['line']}", str(entry["reason"]))
-            for entry in tally.unreadable[:MAX_LISTED]
-        )
-        yield html.folded(title, rows)
-
+from strictreply.core import JSONObject
+from strictreply.core.text import printable, printable_json
+from strictreply.testing.recordings import ReplyTally, check_files, check_page
 
 MAX_ROWS = 20
-MAX_SHOWN_CHARS = 800  # of a reply
-
-# Of all files together: smaller ones are judged here, as another process needs a second to begin.
-MIN_SHARED_BYTES = 8_000_000
-_BATCH = 200  # lines that go to a worker at once
-_WAITING = 2  # batches that wait for each worker, so that a file is not read far ahead
 
 
 def run_check(
@@ -316,7 +58,7 @@ def run_check(
         comma = ", " if tally.invalid > 1 else ""
         typer.echo(comma + printable_json(json.dumps(reply)), nl=False)
 
-    tally = ReplyTally(tell if as_json else lambda _: None)
+    tally = ReplyTally(tell) if as_json else ReplyTally()
     if as_json:
         typer.echo('{"invalid_replies": [', nl=False)
 
@@ -324,12 +66,16 @@ def run_check(
         suppress(KeyboardInterrupt),
         # of tools that others declared once
         warnings.catch_warnings(action="ignore", category=ContractWarning),
-        closing(_judged(files, LineJudge(tools, page is not None), jobs, tally)) as found,
+        _progress(files) as on_line,
     ):
-        for path, judged in found:
-            tally.add(path, judged)
-
-        tally.complete = True
+        check_files(
+            files,
+            tools=partial(load_all, tools),
+            jobs=jobs,
+            samples=page is not None,
+            into=tally,
+            on_line=on_line,
+        )
 
     if as_json:
         typer.echo("], " + printable_json(json.dumps(tally.to_dict())).removeprefix("{"))
@@ -345,6 +91,28 @@ def run_check(
     _end(tally, fail_on_empty=fail_on_empty)
 
 
+@contextmanager
+def _progress(files: Sequence[Path]) -> Generator[Callable[[Path, int], None]]:
+    """Show a bar for each file on stderr; gives what tells it the position in a file."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    screen = console(stderr=True)
+    sizes = {path: None if path == STDIN else path.stat().st_size for path in files}
+
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+
+        def show(path: Path, position: int) -> None:
+            if not position:
+                bar.add_task(printable(path.name), total=sizes[path])
+            bar.update(bar.task_ids[-1], completed=position)
+
+        yield show
+
+
 def _end(tally: ReplyTally, *, fail_on_empty: bool) -> None:
     """End the command with the status for what was found."""
     if not tally.complete:
@@ -353,141 +121,6 @@ def _end(tally: ReplyTally, *, fail_on_empty: bool) -> None:
         raise typer.Exit(Status.INVALID)
     if tally.unreadable or not tally.replies or (fail_on_empty and tally.empty):
         raise typer.Exit(Status.FAILED)
-
-
-class LineJudge:
-    """Judges line after line by the tools of ``sources``.
-
-    ``is_paged`` keeps the first replies of each cause.
-    """
-
-    def __init__(self, sources: Sequence[str], is_paged: bool) -> None:
-        self.settings = (sources, is_paged)
-        self._judge = RecordingJudge(list(declare(sources).tools) or None)
-        self._met: Counter[ReplyCause] = Counter()
-
-    def judge(self, number: int, line: bytes) -> JudgedLine:
-        """Judge one line."""
-        judged = self._judge.judge(number, line)
-        if isinstance(judged, UnreadableLine):
-            return JudgedLine(number, reason=judged.reason)
-
-        recording = judged.recording
-        faults = judged.verdict.issues if isinstance(judged.verdict, Invalid) else ()
-        issues = [issue.to_dict() for issue in faults]
-        found = JudgedLine(number, recording.model, recording.called, issues)
-
-        if not issues or not self.settings[1] or len(self._met) >= MAX_CAUSES:
-            return found
-
-        self._met[found.cause] += 1
-        if self._met[found.cause] > SHOWN_OF_A_CAUSE:
-            return found
-
-        reply = capped(excerpt(recording.response, recording.api), MAX_SHOWN_CHARS)
-        return found._replace(excerpt=(reply, _asked_next(judged)))
-
-
-def _asked_next(judged: RecordedVerdict) -> str:
-    """Return the correction that a guarded client would have sent.
-
-    It is empty where the client would not ask again.
-    """
-    recording = judged.recording
-    messages = [{"role": "user", "content": "…"}]
-    bare = Request(source={"model": recording.model}, conversation=messages)
-    asked = wire_named(recording.api).written(bare)
-    following = judged.contract.next_request(asked, recording.response, api=recording.api).request
-    if following is None:
-        return ""
-
-    writer = writer_named(recording.api)
-    first = Asked(1, writer.asked(asked), None)
-    return Asked(2, writer.asked(following), None, first).correction
-
-
-def _judged(
-    files: Sequence[Path], judge: LineJudge, jobs: int, tally: ReplyTally
-) -> Generator[tuple[Path, JudgedLine], None, None]:
-    """Judge file after file, with a progress bar on stderr.
-
-    A damaged file is reported where it breaks.
-    """
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    screen = console(stderr=True)
-    bar = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
-    sizes = [None if path == STDIN else path.stat().st_size for path in files]
-
-    with bar as progress, ExitStack() as stack:
-        found = partial(_judged_here, judge)
-
-        if jobs > 1 and (None in sizes or sum(filter(None, sizes)) >= MIN_SHARED_BYTES):
-            pool = ProcessPoolExecutor(
-                jobs, get_context("spawn"), initializer=_begin, initargs=judge.settings
-            )
-            stack.callback(pool.shutdown, cancel_futures=True)
-            found = partial(_judged_by_workers, pool, jobs * _WAITING)
-
-        for path, size in zip(files, sizes, strict=True):
-            task = progress.add_task(printable(path.name), total=size)
-            before = tally.replies
-            number = 0
-
-            try:
-                for judged, position in found(open_lines(path)):
-                    number = judged.line
-                    yield path, judged
-                    progress.update(task, completed=position)
-            except OSError as error:
-                reason = f"the rest of the file cannot be read: {error}"
-                yield path, JudgedLine(number + 1, reason=reason)
-
-            if tally.replies == before:
-                tally.empty.append(str(path))
-
-
-# What was found in a line, and how far its file had been read.
-Found: TypeAlias = tuple[JudgedLine, int]
-
-
-def _judged_here(judge: LineJudge, lines: Iterator[Line]) -> Iterator[Found]:
-    return ((judge.judge(number, line), position) for number, line, position in lines)
-
-
-def _judged_by_workers(
-    pool: ProcessPoolExecutor, most: int, lines: Iterator[Line]
-) -> Iterator[Found]:
-    """Judge lines in their order, holding at most as many batches."""
-    waiting: deque[Future[list[Found]]] = deque()
-    try:
-        while batch := list(islice(lines, _BATCH)):
-            waiting.append(pool.submit(_judge_batch, batch))
-            if len(waiting) > most:
-                yield from waiting.popleft().result()
-    finally:
-        # what was read before a damaged place is reported before it
-        if not isinstance(sys.exception(), GeneratorExit | KeyboardInterrupt):
-            while waiting:
-                yield from waiting.popleft().result()
-
-
-_own: list[LineJudge] = []  # the judge of a worker process
-
-
-def _begin(sources: Sequence[str], is_paged: bool) -> None:
-    # Ctrl-C is for the process that shows what was counted
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.simplefilter("ignore", ContractWarning)
-    _own.append(LineJudge(sources, is_paged))
-
-
-def _judge_batch(batch: list[Line]) -> list[Found]:
-    return list(_judged_here(_own[0], iter(batch)))
 
 
 def _print(tally: ReplyTally, screen: Console) -> None:
@@ -507,7 +140,7 @@ def _print(tally: ReplyTally, screen: Console) -> None:
         table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
         for name, rate in list(rates.items())[:MAX_ROWS]:
             share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
-            label = f"(no {kind})" if name == NO_NAME else printable(name)
+            label = printable(tally.label(kind, name))
             table.add_row(label, str(rate["replies"]), str(rate["invalid"]), share)
 
         screen.print(table)

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strictreply import Contract
+from strictreply import Contract, ContractError, TransportFailed
 from strictreply.cli._terminal import Status, fail, refuse_broken
-from strictreply.values._errors import ContractError, TransportFailed
-from strictreply.values._replies import without_credentials
+from strictreply.core.calls import without_credentials
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI

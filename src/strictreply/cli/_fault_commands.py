@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -17,8 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from strictreply import ContractError
+from strictreply.cli._attempts import Live
 from strictreply.cli._terminal import (
-    Live,
     Status,
     console,
     counted,
@@ -27,34 +27,25 @@ from strictreply.cli._terminal import (
     read_json,
     titled_table,
 )
-from strictreply.testing._probing.probe_worker import Unusable
-from strictreply.testing._probing.report_page import junit_xml, report_json, report_page
-from strictreply.testing._probing.specimens import specimen, specimens
-from strictreply.testing._probing.subjects import Connect, ProbeWorker, Service
-from strictreply.testing._probing.survival_probe import Probe
-from strictreply.testing._probing.survival_report import (
+from strictreply.core import JSON
+from strictreply.core.text import printable, printable_lines
+from strictreply.testing import Kind
+from strictreply.testing.faults import CATALOGUE, Entry, Reading, entry_named
+from strictreply.testing.probing import REPORT_FORMS, Probe
+from strictreply.testing.specimens import specimen, specimens
+from strictreply.testing.subjects import Connect, as_process, as_service
+from strictreply.testing.survival import (
     FINDINGS,
     OUTCOMES,
     Baseline,
     Cause,
     ProbeRun,
     Report,
+    Unusable,
 )
-from strictreply.testing._scripts import Demand
-from strictreply.testing._steps import Kind
-from strictreply.testing.faults import CATALOGUE, entry_named
-from strictreply.testing.faults._catalogue import ANYWHERE, Entry, Reading
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import printable, printable_lines
-from strictreply.values._limits import JSON
 
 MAX_SHOWN = 12  # places of one fault
 MAX_NAMED = 12  # faults with one cause
-_WRITERS: Mapping[str, Callable[[Report], str]] = {
-    "json": lambda report: json.dumps(report_json(report), indent=2) + "\n",
-    "junit": junit_xml,
-    "html": report_page,
-}
 
 
 def run_probe(
@@ -90,7 +81,7 @@ def run_probe(
 
         for form, path in written.items():
             try:
-                path.write_text(_WRITERS[form](report), encoding="utf-8")
+                path.write_text(REPORT_FORMS[form](report), encoding="utf-8")
             except OSError as error:
                 fail(f"{path}: {error.strerror}", Status.FAILED)
 
@@ -139,7 +130,7 @@ def connection(
         if not all(map(str.strip, app.partition(":"))):
             fail(f"--app {app}: pass module:callable")
 
-        return partial(ProbeWorker.start, app, clean=tuple(clean))
+        return as_process(app, clean)
 
     if not port:
         fail(
@@ -149,7 +140,7 @@ def connection(
 
     read_json(body, "--body")
     try:
-        return Service(address or "", body.encode(), timeout=timeout).start
+        return as_service(address or "", body, timeout=timeout)
     except ValueError as error:
         fail(f"--endpoint: {error}")
 
@@ -172,9 +163,9 @@ class Watcher:
         self._app = app
         self._met: set[Cause] = set()
 
-    def planned(self, demand: Demand, runs: int) -> None:
+    def planned(self, asks: str, runs: int) -> None:
         """Print what is about to be done."""
-        words = f"{self._app} asks for {demand.words}; {runs} malformed replies to survive"
+        words = f"{self._app} asks for {asks}; {runs} malformed replies to survive"
         self._screen.print(printable(words))
         self.progress.add_task("tried", total=runs)
 
@@ -249,6 +240,7 @@ def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
         echo_json([entry.to_dict() for entry in entries])
         return
 
+    everywhere = {place for entry in CATALOGUE.values() for place in entry.places}
     screen = console()
     for kind in Kind:
         table = titled_table(kind.value, "fault")
@@ -258,7 +250,8 @@ def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
 
         for entry in entries:
             if entry.kind is kind:
-                where = "any" if len(entry.places) == len(ANYWHERE) else " ".join(entry.places)
+                is_anywhere = everywhere.issubset(entry.places)
+                where = "any" if is_anywhere else " ".join(entry.places)
                 table.add_row(entry.name, entry.code, where, _told(entry))
 
         if table.row_count:

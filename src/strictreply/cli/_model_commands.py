@@ -17,31 +17,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from strictreply import Attempt, Contract, RetryPolicy, wrap
+from strictreply import Attempt, CallFailed, Contract, RetryPolicy, TransportFailed, wrap
+from strictreply.cli._attempts import Live, described
 from strictreply.cli._declared import Endpoint
 from strictreply.cli._terminal import (
-    Live,
     Status,
     console,
     counted,
-    described,
     echo_json,
-    excerpt,
     fail,
     interruptible,
     refuse_broken,
 )
-from strictreply.testing._control import EXAMPLE_SCRIPT, ScriptControl
-from strictreply.testing._given import given_in
-from strictreply.testing._probing.survival_probe import GoodModel
-from strictreply.testing._scripts import DemandHints
-from strictreply.testing._server import LoopbackServer
-from strictreply.testing._wire import Served, assistant, completion, native_call
+from strictreply.core import JSONObject
+from strictreply.core.calls import total_usage
+from strictreply.core.text import printable
+from strictreply.testing import ScriptServer, assistant, completion, native_call
 from strictreply.testing.mounting import openai_client
-from strictreply.values._errors import CallFailed, TransportFailed
-from strictreply.values._issues import printable
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import total_usage
+from strictreply.testing.recordings import excerpt
 from strictreply.wires import Api
 
 PROGRAM = '''
@@ -130,7 +123,7 @@ def _told(
     """
     served = chain(replies, repeat(replies[-1]))
 
-    def model(_: JSONObject) -> Served:
+    def model(_: JSONObject) -> JSONObject:
         texts = enumerate(next(served))
         calls = [native_call("refund", text, f"call_{number}") for number, text in texts]
         return completion(assistant(calls=list(calls)), usage=(120, 20 * len(calls)))
@@ -218,21 +211,15 @@ def run_serve_script(
 
     The first requests get the given replies, one each.
     """
-    steps = [_given(path, status) for path in replies]
-    given = counted(len(steps), "given reply", "given replies")
-    first = f"It sends {given} first. " if steps else ""
+    texts = [_given(path) for path in replies]
+    given = counted(len(texts), "given reply", "given replies")
+    first = f"It sends {given} first. " if texts else ""
 
     def log(line: str) -> None:
         typer.echo(printable(line), err=True)
 
     try:
-        server = LoopbackServer(
-            GoodModel(DemandHints()),
-            host=host,
-            port=port,
-            log=log,
-            control=ScriptControl(steps=steps),
-        )
+        server = ScriptServer(texts, status=status, host=host, port=port, log=log)
     except ValueError as error:
         fail(f"--host: {error}")
     except OSError as error:
@@ -241,7 +228,7 @@ def run_serve_script(
     message = (
         f"A scripted model is served at {server.base_url}; Ctrl-C ends it.\n"
         f"{first}It sends valid replies until a script is set:\n"
-        f"curl -s {server.base_url}/script -d {shlex.quote(EXAMPLE_SCRIPT)}\n"
+        f"curl -s {server.base_url}/script -d {shlex.quote(server.example)}\n"
         "Read the requests since then:\n"
         f"curl -s {server.base_url}/journal"
     )
@@ -249,13 +236,11 @@ def run_serve_script(
         server.serve_forever(ready=lambda: typer.echo(message))
 
 
-def _given(path: Path, status: int | None) -> JSONObject:
-    """Read the step of a reply in a file; end the command when that cannot be read."""
+def _given(path: Path) -> str:
+    """Read the text of a reply; end the command when it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         fail(f"--reply {path}: {error.strerror}")
     except UnicodeDecodeError:
         fail(f"--reply {path}: it is not UTF-8")
-
-    return given_in(text, status)

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from strictreply import Attempt, Issue
-from strictreply.values._field_words import FieldWords
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
+from strictreply.core.arguments import FieldWords
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _SAYS_SOMETHING: JSONObject = {"type": "string", "pattern": r"\S"}

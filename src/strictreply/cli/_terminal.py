@@ -6,12 +6,10 @@ import contextlib
 import io
 import json
 import os
-import re
 import shutil
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from enum import IntEnum
-from functools import partial
 from pathlib import Path
 from typing import NoReturn, Self, cast
 
@@ -19,20 +17,9 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from strictreply.values._drafts import Draft
-from strictreply.values._issues import Issue, capped, printable, printable_json, printable_lines
-from strictreply.values._limits import JSON
-from strictreply.values._replies import Attempt
-from strictreply.wires import wire_named
-
-MAX_SHOWN_CHARS = 240
-HANGING = 8  # columns before the words: two spaces and a label
-shortened = partial(capped, limit=MAX_SHOWN_CHARS)
-_IN_CALL = re.compile(
-    r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?"
-)
+from strictreply.core import JSON
+from strictreply.core.text import printable, printable_json
 
 
 class Status(IntEnum):
@@ -213,92 +200,3 @@ def interruptible(words: str = "interrupted") -> Generator[None, None, None]:
         yield
     except KeyboardInterrupt:
         fail(words, Status.INTERRUPTED)
-
-
-class Live:
-    """Prints each attempt of a call to a console."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def __call__(self, attempt: Attempt) -> None:
-        if attempt.correction is not None:
-            self.line("asked", "\n".join(map(shortened, attempt.correction.splitlines())), "cyan")
-
-        if attempt.failure is not None:
-            self.line("error", attempt.failure, "red")
-            return
-
-        self.line("came", shortened(excerpt(attempt.raw, attempt.api)))
-        self.wrong(attempt.issues, attempt.raw, attempt.api)
-
-        if attempt.accepted:
-            words = f"at attempt {attempt.number}, {attempt.usage.total_tokens} tokens"
-            self.line("valid", words, "green")
-
-    def wrong(self, issues: Iterable[Issue], raw: JSON, api: str) -> None:
-        """Print the faults of a reply of an API."""
-        for issue in issues:
-            self.line("wrong", described(issue, raw, api), "yellow")
-
-    def line(self, label: str, words: str, style: str = "default") -> None:
-        """Print ``words`` beside their label, hanging when they take several lines.
-
-        No control character in them has an effect.
-        """
-        lead = f"  {label}".ljust(HANGING)
-        text = Text(printable_lines(words), style=style)
-
-        for line in text.wrap(self._console, max(1, self._console.width - HANGING)):
-            line.rstrip()
-            self._console.print(Text(lead, style="dim").append_text(line))
-            lead = " " * HANGING
-
-
-def described(issue: Issue, raw: JSON, api: str) -> str:
-    """Describe a fault on one line: its code, its place, the rule, and what was found.
-
-    The place is as a person would name it.
-    """
-    at = place(issue.path, raw, api)
-    found = f" (found {issue.found})" if issue.found else ""
-    return f"{issue.code}{f' at {at}' if at else ''}: {issue.message}{found}"
-
-
-def place(path: str, raw: JSON, api: str) -> str:
-    """Describe a place in a reply as a person would name it.
-
-    It is ``search /limit`` instead of ``/tool_calls/0/function/arguments/limit``.
-    """
-    inside = _IN_CALL.fullmatch(path)
-    if inside is None:
-        return path
-    if inside["member"] == "name":
-        return ""  # the code says that it is about the tool
-
-    draft = wire_named(api).draft_in(raw) or Draft()
-    index = int(inside["index"])
-    name = draft.calls[index].name if index < len(draft.calls) else None
-
-    label = printable(name) if isinstance(name, str) else f"call {index + 1}"
-    return f"{label} {inside['rest'] or ''}".rstrip()
-
-
-def excerpt(raw: JSON, api: str) -> str:
-    """Show the heart of a response, printable.
-
-    That is the calls as ``name(arguments)``, else the refusal or the content.
-    """
-    draft = wire_named(api).draft_in(raw)
-    if draft is None:
-        return _shown(raw)
-    if draft.calls:
-        return ", ".join(f"{_shown(call.name)}({_shown(call.arguments)})" for call in draft.calls)
-    if draft.refusal:
-        return f"refusal: {_shown(draft.refusal)}"
-
-    return _shown(draft.text if draft.other is None else draft.other)
-
-
-def _shown(value: object) -> str:
-    return printable(value) if isinstance(value, str) else json.dumps(value, default=str)

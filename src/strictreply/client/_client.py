@@ -20,7 +20,7 @@ from strictreply.client._wrapped import (
     OnAttempt,
     Redact,
     Settings,
-    UsageOf,
+    UsageMode,
     Wrapped,
     policy_of,
 )
@@ -352,7 +352,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
                 case Check():
                     return await aperform_check(effect)
                 case Consult():
-                    answer = effect.ask(effect.situation)
+                    answer = effect.ask(effect.context)
                     return consulted(await answer if inspect.isawaitable(answer) else answer)
 
         return None
@@ -376,7 +376,7 @@ def _answer_of(exchange: Exchange[A_co]) -> A_co:
 def refuse_async_checks(contract: Contract) -> None:
     """Refuse a tool whose check a sync client could not await, before anything is sent."""
     for tool in contract.tools:
-        if tool.check is not None and tool.is_async_check:
+        if tool.check is not None and must_be_awaited(tool.check):
             raise ContractError(f"the check of tool {tool.name!r} is async; wrap an async client")
 
 
@@ -398,7 +398,7 @@ class WrapKeywords(ContractKeywords, total=False):
     """Called with each attempt; None for nobody."""
     log_replies: Redact | None
     """Makes the form in which replies are logged; None logs none."""
-    usage: UsageOf
+    usage_mode: UsageMode
     """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
     api: Api
     """The API to ask."""
@@ -450,7 +450,7 @@ def wrap(
     steering: Steering | None = None,
     on_attempt: OnAttempt | None = None,
     log_replies: Redact | None = None,
-    usage: UsageOf = "last",
+    usage_mode: UsageMode = "last",
     api: Api = "chat",
     **declared: Any,
 ) -> StrictClient | AsyncStrictClient:
@@ -463,7 +463,7 @@ def wrap(
     ``policy=RetryPolicy(max_retries=3, deadline=20)``. ``steering`` None means the default.
     ``on_attempt`` is called with every attempt; its exceptions are logged by type.
     ``log_replies`` redacts a raw reply for the DEBUG log; with None no reply is logged.
-    ``usage="total"`` writes the tokens of all requests of a call into its completion; with
+    ``usage_mode="total"`` writes the tokens of all requests of a call into its completion; with
     ``last`` it has those of the last request, as the API reported them. ``api`` is the default API
     of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat`` (chat completions) or
     ``responses``. The SDK's own methods are guarded on both.
@@ -484,10 +484,10 @@ def wrap(
     wire_named(api)
 
     settings = Settings(
-        given_policy, steering or TieredSteering(), on_attempt, log_replies, usage, api
+        given_policy, steering or TieredSteering(), on_attempt, log_replies, usage_mode, api
     )
-    if usage not in get_args(UsageOf):
-        raise ContractError(f"usage must be one of {', '.join(get_args(UsageOf))}")
+    if usage_mode not in get_args(UsageMode):
+        raise ContractError(f"usage_mode must be one of {', '.join(get_args(UsageMode))}")
 
     client = client.unwrapped if isinstance(client, Wrapped) else client
     client = behind_module(client)

@@ -15,8 +15,9 @@ the text is unclear     it waits with all behind it, until it is clear that it i
 held                    nothing goes out before the reply is accepted: the text is an answer by a
                         schema, a call has begun, the ask was for a part of a message, or text of an
                         earlier ask has gone out
-over                    nothing more is read: the veto or a fault ended the stream, or its end came
-======================  ==========================================================================
+over                    nothing more is read: the early stop or a fault ended the stream, or its end
+came ======================
+==========================================================================
 
 Only the first ask of a call begins with nothing held. Behind the end of an accepted reply what was
 held goes out, made anew where the reply is not the one that came (:meth:`Relay.released`).
@@ -30,14 +31,14 @@ from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
 from strictreply.contract._contract import Contract
+from strictreply.contract._early_stop import EarlyStop
 from strictreply.contract._judge import watch_of
-from strictreply.contract._veto import Veto
 from strictreply.reading._incremental import Partial
 from strictreply.retry._flow import AsksFor
 from strictreply.values._drafts import TEXT_PLACE
 from strictreply.values._issues import Code, Issue
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.values._replies import A_co, AssistantReply, Attempt, Vetoed
+from strictreply.values._replies import A_co, AssistantReply, Attempt, StoppedEarly
 from strictreply.wires._stream_chunks import ChunkRead
 from strictreply.wires._wire import Assembly, Wire
 
@@ -49,10 +50,10 @@ class Relay:
     override the methods that return a list.
     """
 
-    def __init__(self, contract: Contract, wire: Wire, *, vetoes: bool = True) -> None:
+    def __init__(self, contract: Contract, wire: Wire, *, stops_early: bool = True) -> None:
         self.contract = contract
         self.wire = wire
-        self._vetoes = vetoes
+        self._stops_early = stops_early
         self._most = contract.limits.reply_bytes
         self.begin("reply")
 
@@ -62,8 +63,8 @@ class Relay:
         self._corrects = corrects
         is_strict = self.contract.dialects == "strict"
         self.assembly = self.wire.assembly(self.contract.callable_names, strict=is_strict)
-        self.veto = Veto(self.contract)
-        self.vetoed: Vetoed | None = None
+        self.early_stop = EarlyStop(self.contract)
+        self.stopped_early: StoppedEarly | None = None
         self.is_over = False
         # whether the caller has some text of this stream already: that text cannot be retried
         self.is_behind_text = False
@@ -105,17 +106,17 @@ class Relay:
             self.assembly.end()
 
     def _follow(self, assembly: Assembly) -> None:
-        """Show the veto what the last chunk added."""
+        """Show the early stop what the last chunk added."""
         text = assembly.text
-        fault = self.veto.text(text) if text else None
+        fault = self.early_stop.text(text) if text else None
 
         for piece in assembly.pieces:
-            fault = fault or self.veto.call(piece.index, piece.name, piece.arguments)
+            fault = fault or self.early_stop.call(piece.index, piece.name, piece.arguments)
 
-        if fault is not None and self._vetoes:
+        if fault is not None and self._stops_early:
             assembly.fault = fault
             assembly.is_over = True
-            self.vetoed = self.veto.vetoed()
+            self.stopped_early = self.early_stop.stopped_early()
 
     def passed(self, came: ChunkRead, assembly: Assembly) -> list[object]:  # noqa: ARG002
         """Return what may be passed on of a chunk."""
@@ -159,7 +160,7 @@ class ChunkRelay(Relay):
         wire: Wire,
         *,
         wants_usage: bool,
-        vetoes: bool = True,
+        stops_early: bool = True,
         waits: bool = False,
     ) -> None:
         self._sent = wire.sent(wants_usage)
@@ -167,7 +168,7 @@ class ChunkRelay(Relay):
         self._is_opened = False
         self._has_passed = False
         self._is_exact = False
-        super().__init__(contract, wire, vetoes=vetoes)
+        super().__init__(contract, wire, stops_early=stops_early)
 
     def begin(self, asks_for: AsksFor, *, corrects: bool = False) -> None:
         """Begin with the stream of one ask.
@@ -363,7 +364,7 @@ class EventRelay(Relay):
                 return []
 
         self._has_shown = True
-        return [Provisional(text, self.veto.partial())]
+        return [Provisional(text, self.early_stop.partial())]
 
     def _clear_text(self, clear: int) -> str:
         """Return what may be shown now of the text that is held."""

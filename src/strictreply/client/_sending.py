@@ -92,7 +92,7 @@ class Telemetry(Protocol):
 
 
 class RetryBucket:
-    """The tokens of :attr:`RetryPolicy.quota` that the calls of one wrapped client have taken.
+    """What the calls of one wrapped client have taken of :attr:`RetryPolicy.retry_budget`.
 
     It works as the standard retry mode of the AWS SDKs (5 tokens for a repeat; a success gives back
     what its repeat took, or 1) and the retry throttling of gRPC (proposal A6), because repeats
@@ -105,13 +105,13 @@ class RetryBucket:
         self._lock = Lock()
         self._taken = 0
 
-    def take(self, quota: int) -> bool:
+    def take(self, retry_budget: int) -> bool:
         """Take the tokens of one repeat.
 
-        Return False when more than ``quota`` repeats would be out.
+        Return False when more than ``retry_budget`` repeats would be out.
         """
         with self._lock:
-            is_left = self._taken + _REPEAT_TOKENS <= quota * _REPEAT_TOKENS
+            is_left = self._taken + _REPEAT_TOKENS <= retry_budget * _REPEAT_TOKENS
             self._taken += _REPEAT_TOKENS if is_left else 0
             return is_left
 
@@ -268,8 +268,8 @@ def call_flow(
             match step:
                 case Call():
                     event = yield from _called(step, sending, relay)
-                case Claim(quota=quota):
-                    granted = sending.bucket.take(quota)
+                case Claim(retry_budget=retry_budget):
+                    granted = sending.bucket.take(retry_budget)
                     sending.repeats += granted
                     event = Noted(sending.lap(), granted)
                 case _:
@@ -316,7 +316,7 @@ def _called(
         plain = sending.receive(source)
         fault = None if sending.last is None else sending.last.fault
         rows = sending.transport.wire.around(plain) if sending.is_literate else ()
-        return Replied(plain, sending.lap(), before, fault=fault, leniency=rows)
+        return Replied(plain, sending.lap(), before, fault=fault, lenient=rows)
 
     assembly = relay.assembly
     response = assembly.response()
@@ -328,9 +328,9 @@ def _called(
         sending.lap(),
         before,
         fault=assembly.fault,
-        vetoed=relay.vetoed,
+        stopped_early=relay.stopped_early,
         is_behind_text=relay.is_behind_text,
-        leniency=assembly.leniency,
+        lenient=assembly.lenient,
     )
 
 

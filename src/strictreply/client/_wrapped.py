@@ -209,7 +209,7 @@ through.
 Redact = Callable[[str], str]
 """Is given the raw reply as JSON text, and returns what may be logged."""
 
-UsageOf: TypeAlias = Literal["last", "total"]
+UsageMode: TypeAlias = Literal["last", "total"]
 """What ``completion.usage`` is: the API's report of the last ask, or the sum of all asks."""
 
 _OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"tools"}
@@ -237,7 +237,7 @@ class Exchange(Generic[A_co]):
     def completion(self) -> Completion:
         """The SDK's own ``ChatCompletion``, valid by the contract.
 
-        For its ``usage`` see ``wrap(usage=…)``.
+        For its ``usage`` see ``wrap(usage_mode=…)``.
         """
         return cast("Completion", self._complete())
 
@@ -259,7 +259,7 @@ class Settings:
     """Called with each attempt; None for nobody."""
     log_replies: Redact | None = None
     """Makes the form in which replies are logged; None logs none."""
-    usage: UsageOf = "last"
+    usage_mode: UsageMode = "last"
     """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
     api: Api = "chat"
     """The API to ask."""
@@ -270,7 +270,7 @@ class Settings:
         must_be(
             "policy", self.policy, RetryPolicy, "a RetryPolicy, as in RetryPolicy(max_retries=3)"
         )
-        must_have("steering", self.steering, "correction", "an object with correction(situation)")
+        must_have("steering", self.steering, "correction", "an object with correction(context)")
         must_have("on_attempt", self.on_attempt, "__call__", "a function of an Attempt, or None")
         redacts = "a function of a raw reply as text, or None"
         must_have("log_replies", self.log_replies, "__call__", redacts)
@@ -299,7 +299,9 @@ class EndpointRefusals:
     def learn(self, client: object, base: Request, attempts: tuple[Attempt, ...]) -> None:
         """Remember what was refused in a call, as far as a later attempt without it was served."""
         served = [number for number, one in enumerate(attempts) if one.failure is None]
-        refused = {name for one in attempts[: max(served, default=0)] for name in one.refused}
+        refused = {
+            name for one in attempts[: max(served, default=0)] for name in one.dropped_params
+        }
         if not refused:
             return
 
@@ -478,7 +480,7 @@ class Wrapped(Generic[A_co]):
         return self._remade(settings=replace(self._guard.settings, telemetry=telemetry))
 
     def counting_in(self, bucket: RetryBucket) -> Self:
-        """Return a copy that counts its repeats (``RetryPolicy.quota``) in a shared bucket.
+        """Return a copy that counts its repeats (``RetryPolicy.retry_budget``) in a shared bucket.
 
         Other clients may count theirs in the same bucket.
         """
@@ -556,7 +558,7 @@ class Wrapped(Generic[A_co]):
     def _to_stream(self, keywords: JSONObject) -> tuple[CallPlan, CallIO, EventRelay]:
         ask = _streamed(self._ask(keywords))
         sending = self._sending(ask)
-        relay = EventRelay(ask.contract, ask.wire, vetoes=ask.policy.veto != "off")
+        relay = EventRelay(ask.contract, ask.wire, stops_early=ask.policy.early_stop != "off")
         return ask, sending, relay
 
     def _note(self, attempt: Attempt, sending: CallIO) -> Awaitable[None] | None:
@@ -613,7 +615,7 @@ class Wrapped(Generic[A_co]):
 
         A call that wants a raw response is not streamed.
         """
-        wanted = ask.policy.veto == "always" and sending.way.form is None
+        wanted = ask.policy.early_stop == "always" and sending.way.form is None
         return _streamed(ask) if wanted else None
 
     def _chunk_relay(self, ask: CallPlan) -> ChunkRelay:
@@ -621,7 +623,7 @@ class Wrapped(Generic[A_co]):
             ask.contract,
             ask.wire,
             wants_usage=bool(ask.base.wants_usage),
-            vetoes=ask.policy.veto != "off",
+            stops_early=ask.policy.early_stop != "off",
             # the next request names the response by its id, which must be that of the reply
             waits=ask.base.follows is not None,
         )
@@ -657,7 +659,7 @@ class Wrapped(Generic[A_co]):
 
         spliced = outcome.spliced or response is not outcome.response
 
-        is_summed = self._guard.settings.usage == "total" and len(attempts) > 1
+        is_summed = self._guard.settings.usage_mode == "total" and len(attempts) > 1
         if is_summed:
             names = ask.wire.usage
             response = response | {names.holder: summed_usage(attempts, names)}

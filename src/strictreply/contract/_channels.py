@@ -223,9 +223,11 @@ def judge_args(
         return _judge_final_answer(contract, args, at, work)
 
     tool = contract.by_name[name]
-    issues = tool.parameters.check(args, at=at, work=work, built=tool.adapter is not None)
-    if issues and tool.adapter is not None and not tool.wrapped:
-        own = own_issues(tool.adapter, args, issues, at=at, schema=tool.parameters, work=work)
+    issues = tool.parameters.check(args, at=at, work=work, built=tool.origin.adapter is not None)
+    if issues and tool.origin.adapter is not None and not tool.origin.is_wrapped:
+        own = own_issues(
+            tool.origin.adapter, args, issues, at=at, schema=tool.parameters, work=work
+        )
         issues = (*issues, *own)
 
     if issues:

@@ -17,20 +17,20 @@ from strictreply.contract._driving import adrive, drive
 from strictreply.contract._judge import judge_reply
 from strictreply.contract._models import check_issues, refuse_own_failure
 from strictreply.contract._quarantine import CHOICES, by_name, quarantined
-from strictreply.contract._tool import Tool
+from strictreply.contract._tool import Tool, is_unchecked, tools_of
 from strictreply.values._drafts import arguments_place
 from strictreply.values._errors import ContractError, must_be
 from strictreply.values._issues import Issue
 from strictreply.values._limits import (
     DEFAULT_LIMITS,
     AnswerStyle,
-    CallsAsText,
     Channel,
     Dialects,
     Extra,
     Extraction,
     Formats,
     Limits,
+    TextCalls,
 )
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
 from strictreply.values._replies import (
@@ -56,7 +56,7 @@ MAX_WARNED = 1_000
 _WORDS = {
     "channel": get_args(Channel),
     "answer_style": get_args(AnswerStyle),
-    "calls_as_text": get_args(CallsAsText),
+    "text_calls": get_args(TextCalls),
     "dialects": get_args(Dialects),
     "extra": (None, *get_args(Extra)),
     "formats": (None, *get_args(Formats)),
@@ -98,9 +98,9 @@ class ContractKeywords(TypedDict, total=False):
     """Whether ``format`` is asserted; None leaves each tool as it was declared."""
     answer_style: AnswerStyle
     """Whether the tool ``final_answer`` is the only way to answer (requirement T14)."""
-    blank_answers: bool
+    allow_blank_answers: bool
     """Whether white space is accepted as an answer."""
-    calls_as_text: CallsAsText
+    text_calls: TextCalls
     """Whether a call that is written as text is an answer, or a fault."""
     dialects: Dialects
     """Which forms of messages are accepted."""
@@ -114,10 +114,10 @@ class ContractKeywords(TypedDict, total=False):
 class Contract(Generic[A_co]):
     """What a reply may be: immutable, compiled once, safe to share between threads and tasks.
 
-    ``blank_answers`` accepts white space as an answer. ``quarantine`` leaves out each tool whose
-    declaration is wrong, or repeats a name, with a ContractWarning, in place of raising: one bad
-    tool of an MCP server does not take the others with it. Raises ContractError when a declaration
-    is wrong, TypeError for an unknown keyword.
+    ``allow_blank_answers`` accepts white space as an answer. ``quarantine`` leaves out each tool
+    whose declaration is wrong, or repeats a name, with a ContractWarning, in place of raising: one
+    bad tool of an MCP server does not take the others with it. Raises ContractError when a
+    declaration is wrong, TypeError for an unknown keyword.
     """
 
     tools: tuple[Tool, ...]
@@ -149,7 +149,7 @@ class Contract(Generic[A_co]):
     """
     answer_style: AnswerStyle = "union"
     """``tool`` makes the tool ``final_answer`` the only way to answer (requirement T14)."""
-    calls_as_text: CallsAsText = "refuse"
+    text_calls: TextCalls = "refuse"
     """What a call of a declared tool that is written as text is.
 
     ``answer`` accepts a native text answer that is, as a whole, a call of a declared tool in a form
@@ -160,7 +160,7 @@ class Contract(Generic[A_co]):
     """Which forms of messages are accepted.
 
     ``strict`` takes a message in the API's own form only; ``known`` accepts known deviations of
-    servers, each of which the verdict names in its ``leniency``.
+    servers, each of which the verdict names in its ``lenient``.
     """
     limits: Limits = DEFAULT_LIMITS
     """The size limits of a reply."""
@@ -203,7 +203,7 @@ class Contract(Generic[A_co]):
         values: dict[str, Any] = {**keywords}
         extra = values.get("extra")
         formats = values.get("formats")
-        blank = values.pop("blank_answers", False)
+        blank = values.pop("allow_blank_answers", False)
 
         given = values.get("extraction", "strict")
         values["extraction"] = (given,) if isinstance(given, str) else tuple(given)
@@ -235,7 +235,7 @@ class Contract(Generic[A_co]):
             sound, values["quarantined"] = quarantined(tools, extra=extra, formats=formats)
             values["tools"] = tuple(sound)
         else:
-            values["tools"] = tuple(Tool.all_of(tools, extra=extra, formats=formats))
+            values["tools"] = tuple(tools_of(tools, extra=extra, formats=formats))
 
         values["answer"] = Answer.of(
             answer, extra=extra or "forbid", formats=formats or "assert", blank=blank
@@ -280,15 +280,15 @@ class Contract(Generic[A_co]):
     @cached_property
     def takes_text(self) -> bool:
         """Whether a tool is declared whose input is free text."""
-        return any(tool.custom is not None for tool in self.tools)
+        return any(tool.origin.custom is not None for tool in self.tools)
 
     @cached_property
     def unchecked(self) -> frozenset[str]:
         """The tools whose input is free text that nothing checks.
 
-        A verdict names them in its ``leniency``.
+        A verdict names them in its ``lenient``.
         """
-        return frozenset(tool.name for tool in self.tools if tool.is_unchecked)
+        return frozenset(tool.name for tool in self.tools if is_unchecked(tool))
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -392,7 +392,7 @@ class Contract(Generic[A_co]):
             return verdict
 
         checked = yield effect
-        return Invalid(checked.issues, verdict.leniency) if checked.issues else verdict
+        return Invalid(checked.issues, verdict.lenient) if checked.issues else verdict
 
 
 def check_of(contract: Contract, verdict: Verdict) -> Check | None:

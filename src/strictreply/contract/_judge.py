@@ -114,7 +114,7 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
     if opened.served and contract.choice == "required":  # a tool was called
         contract = contract.with_choice("auto")
 
-    if ANSWER_OBJECT in opened.leniency and not _answers_in_json(contract):
+    if ANSWER_OBJECT in opened.lenient and not _answers_in_json(contract):
         verdict: Verdict = Invalid((Issue.of(Code.REPLY_CONTENT, TEXT_PLACE),))
     elif contract.channel == "text":
         verdict = judge_content(contract, opened.draft, Work())
@@ -129,12 +129,12 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
     if opened.medium and isinstance(verdict, Invalid) and _may_be_another_medium(contract, verdict):
         verdict = Valid(DirectAnswer(""), (f"unjudged_{opened.medium}",))
 
-    steps = opened.leniency
+    steps = opened.lenient
     if contract.unchecked and isinstance(verdict, Valid):
         called = dict.fromkeys(call.tool for call in verdict.reply.calls)
         steps += tuple(f"unchecked_{tool}" for tool in called if tool in contract.unchecked)
 
-    return replace(verdict, leniency=(*steps, *verdict.leniency)) if steps else verdict
+    return replace(verdict, lenient=(*steps, *verdict.lenient)) if steps else verdict
 
 
 def _answers_in_json(contract: Contract) -> bool:
@@ -151,7 +151,7 @@ def _with_server_calls(opened: Opened, verdict: Verdict) -> Verdict:
     elif opened.draft.calls:
         return verdict
 
-    return Valid(calls[0] if len(calls) == 1 else ToolCalls(calls), verdict.leniency)
+    return Valid(calls[0] if len(calls) == 1 else ToolCalls(calls), verdict.lenient)
 
 
 def _may_be_another_medium(contract: Contract, verdict: Invalid) -> bool:
@@ -210,7 +210,7 @@ def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
     if is_answer and (required := _tool_required(contract)) is not None:
         issues.append(required)
 
-    return Invalid(tuple(issues), verdict.leniency) if issues else verdict
+    return Invalid(tuple(issues), verdict.lenient) if issues else verdict
 
 
 def judge_answer(contract: Contract, draft: Draft, work: Work) -> Verdict:
@@ -273,7 +273,7 @@ def without_promised_call(contract: Contract, draft: Draft, verdict: Verdict) ->
     """
     if isinstance(verdict, Invalid) or not contract.tools or draft.calls:
         return verdict
-    return Invalid((Issue.of(Code.CALL_MISSING, CALLS_PLACE),), verdict.leniency)
+    return Invalid((Issue.of(Code.CALL_MISSING, CALLS_PLACE),), verdict.lenient)
 
 
 def with_fresh_ids(draft: Draft, verdict: Verdict, taken: Container[str]) -> Verdict:
@@ -288,7 +288,7 @@ def with_fresh_ids(draft: Draft, verdict: Verdict, taken: Container[str]) -> Ver
             found = quote(call.id)
             issues.append(Issue.of(Code.CALL_ID_DUPLICATE, id_place(index), found=found))
 
-    return Invalid(tuple(issues), verdict.leniency) if issues else verdict
+    return Invalid(tuple(issues), verdict.lenient) if issues else verdict
 
 
 def counts_anew(ids: list[str]) -> bool:
@@ -341,7 +341,7 @@ def watch_of(contract: Contract, *, holds_first: bool = True) -> CallWatch | Non
 
 
 def _refuses_spelled(contract: Contract) -> bool:
-    if contract.calls_as_text == "answer" or contract.choice == "none":
+    if contract.text_calls == "answer" or contract.choice == "none":
         return False
     return type(contract.answer) is Answer and bool(contract.tools)
 
@@ -417,7 +417,7 @@ def _judge_call(
     if tool is None:
         fits = contract.takes_text or not call.is_text
     else:
-        fits = (tool.custom is not None) is call.is_text
+        fits = (tool.origin.custom is not None) is call.is_text
 
     if not call.is_whole or not fits:
         malformed = Issue.of(Code.CALL_MALFORMED, call_place(index), expected=_CALL_SHAPE)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, NoReturn, Self, TypeAlias, TypedDict, Unpack, cast, overload
+from typing import Any, Generic, NoReturn, TypeAlias, TypedDict, Unpack, cast, overload
 
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
@@ -91,6 +91,29 @@ class SchemaKeywords(Execution, total=False):
     formats: Formats
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a tool was declared by, beside its name, schema and function."""
+
+    signature: Signature | None = None
+    """The function's parameters; None for a tool that was not made of a function."""
+    adapter: TypeAdapter[Any] | None = None
+    """Reads arguments into an instance; None when they stay a dict."""
+    strict: bool | None = None
+    """The member of the same name in the definition; None for none."""
+    vendor: VendorMembers = VendorMembers()
+    """Members of the definition that are not OpenAI's."""
+    is_wrapped: bool = False
+    """Whether the model writes ``{"value": …}`` for arguments that are not an object."""
+    custom: JSONObject | None = None
+    """What the API has of a tool whose input is free text; None for a function.
+
+    Its arguments are that text.
+    """
+    context: tuple[ContextParameter, ...] = ()
+    """The parameters of the function that get what :meth:`Tool.with_context` is given."""
+
+
 # the parameters of a tool's function, and what it returns (an async one returns an awaitable)
 P = ParamSpec("P", default=...)
 R_co = TypeVar("R_co", covariant=True, default=Any)
@@ -120,20 +143,10 @@ class Tool(Generic[P, R_co]):
     """A further check by the user, called with the typed arguments; None for none."""
     function: Callable[P, R_co] | None = None
     """The code behind it; None when the program runs the call itself."""
-    signature: Signature | None = field(default=None, repr=False)
-    """The function's parameters; None for a tool that was not made of a function."""
-    adapter: TypeAdapter[Any] | None = field(default=None, repr=False)
-    """Reads arguments into an instance; None when they stay a dict."""
     extra: Extra = field(default="forbid", repr=False)
     """What becomes of keys that the schema does not have."""
     formats: Formats = field(default="assert", repr=False)
     """Whether ``format`` is asserted."""
-    strict: bool | None = field(default=None, repr=False)
-    """The member of the same name in the definition; None for none."""
-    vendor: VendorMembers = field(default=VendorMembers(), repr=False)
-    """Members of the definition that are not OpenAI's."""
-    wrapped: bool = field(default=False, repr=False)
-    """Whether the model writes ``{"value": …}`` for arguments that are not an object."""
     needs_approval: bool = False
     """Whether a tool loop pauses before a call until it is approved."""
     timeout: float | None = None
@@ -148,18 +161,13 @@ class Tool(Generic[P, R_co]):
 
     None means the loop's limit.
     """
-    custom: JSONObject | None = field(default=None, repr=False)
-    """What the API has of a tool whose input is free text; None for a function.
-
-    Its arguments are that text.
-    """
+    origin: Origin = field(default=Origin(), repr=False)
+    """What the tool was declared by."""
     definition: JSONObject = field(init=False, repr=False)
-    """The OpenAI tool definition, with the members of ``vendor``.
+    """The OpenAI tool definition, with the members of others.
 
     It is made once and shared: read it, do not change it.
     """
-    context_parameters: tuple[ContextParameter, ...] = field(default=(), repr=False)
-    """The parameters of the function that get what :meth:`with_context` is given."""
 
     def __post_init__(self) -> None:
         """Refuse what no server or loop could keep to, and write the definition."""
@@ -197,54 +205,20 @@ class Tool(Generic[P, R_co]):
             function["description"] = self.description
 
         function["parameters"] = self.parameters.shown
-        if self.strict is not None:
-            function["strict"] = self.strict
+        origin = self.origin
+        if origin.strict is not None:
+            function["strict"] = origin.strict
 
-        function |= self.vendor.within
+        function |= origin.vendor.within
 
-        whole: JSONObject = {"type": "function", "function": function} | self.vendor.beside
-        if self.custom is not None:
-            whole = {"type": "custom", "custom": self.custom}
+        whole: JSONObject = {"type": "function", "function": function} | origin.vendor.beside
+        if origin.custom is not None:
+            whole = {"type": "custom", "custom": origin.custom}
 
         object.__setattr__(self, "definition", whole)
-        if not self.context_parameters and self.function is not None:
-            object.__setattr__(self, "context_parameters", context_parameters(self.function))
-
-    @classmethod
-    def of(
-        cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None
-    ) -> Tool[..., Any]:
-        """Take whatever a user may declare a tool by.
-
-        That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool
-        definition, or an entry of an MCP ``tools/list`` as a mapping or an object. Definitions are
-        compiled once, however often they are given. ``extra`` and ``formats`` None keep what the
-        declaration says. Raises ContractError on anything else, and when the declaration itself is
-        wrong.
-        """
-        return cls.all_of([declaration], extra=extra, formats=formats)[0]
-
-    @classmethod
-    def all_of(
-        cls,
-        declarations: Iterable[object],
-        *,
-        extra: Extra | None = None,
-        formats: Formats | None = None,
-        are_strangers: bool = False,
-    ) -> list[Tool[..., Any]]:
-        """Take the tools of one contract or request, each as :meth:`of` does.
-
-        With ``are_strangers`` a definition is never refused for its schema, and nothing is warned
-        of: see :func:`unheld_words`.
-        """
-        declared: list[tuple[Tool[..., Any], int]] = []
-        for declaration in declarations:
-            with about_tool(declared_name(declaration)):
-                declared.append(_declared(declaration, extra, formats, is_strangers=are_strangers))
-
-        _DEFINED.trim(length for _, length in declared)
-        return [tool for tool, _ in declared]
+        takers = () if self.function is None else context_parameters(self.function)
+        if takers != origin.context:
+            object.__setattr__(self, "origin", replace(origin, context=takers))
 
     @classmethod
     def from_function(
@@ -262,7 +236,8 @@ class Tool(Generic[P, R_co]):
         name = signature.name
         words = signature.description
         adapter = adapter_of(signature.model, name)
-        made = cls._typed(adapter, name, words, keywords, signature=signature, function=function)
+        origin = Origin(signature=signature, adapter=adapter)
+        made = cls._typed(adapter, name, words, keywords, origin=origin, function=function)
         return cast("Tool[Q, R]", made)
 
     @overload
@@ -296,7 +271,9 @@ class Tool(Generic[P, R_co]):
         """
         # Page[int] is a class of this name
         title = re.sub(r"[\[\], ]+", "_", getattr(model, "__name__", str(model))).strip("_")
-        made = cls._typed(adapter_of(model, title), title, None, keywords, function=function)
+        adapter = adapter_of(model, title)
+        origin = Origin(adapter=adapter)
+        made = cls._typed(adapter, title, None, keywords, origin=origin, function=function)
         return cast("Tool[..., Any]", made)
 
     @classmethod
@@ -334,7 +311,8 @@ class Tool(Generic[P, R_co]):
 
         how: dict[str, Any] = {"extra": extra, "formats": formats, **execution}
         parameters = _compile(name, document, extra=extra, formats=formats)
-        made = Tool(name, description, parameters, check, function, wrapped=wrapped, **how)
+        origin = Origin(is_wrapped=wrapped)
+        made = Tool(name, description, parameters, check, function, origin=origin, **how)
         if parameters.unheld:
             warn_of_declaration(unheld_words(made))
 
@@ -358,11 +336,11 @@ class Tool(Generic[P, R_co]):
             name = custom["name"]
             words = custom.get("description") or ""
             declared = cls.from_json_schema(name, schema, words, wrap_root=True, **keywords)
-            return replace(declared, custom=custom)
+            return replace(declared, origin=replace(declared.origin, custom=custom))
 
         read = read_definition(definition)
         declared = cls.from_json_schema(read.name, read.parameters, read.description, **keywords)
-        return replace(declared, strict=read.strict, vendor=read.vendor)
+        return replace(declared, origin=Origin(strict=read.strict, vendor=read.vendor))
 
     @classmethod
     def from_mcp(cls, entry: object, **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
@@ -379,41 +357,13 @@ class Tool(Generic[P, R_co]):
         return cls.from_json_schema(read.name, read.parameters, read.description, **keywords)
 
     @property
-    def is_unchecked(self) -> bool:
-        """Whether the input is a text that no pattern holds to a form."""
-        return self.custom is not None and "pattern" not in str(self.parameters.source)
-
-    @property
     def is_async(self) -> bool:
         """Whether the function must be awaited."""
         return must_be_awaited(self.function)
 
-    @property
-    def is_async_check(self) -> bool:
-        """Whether the user's check must be awaited."""
-        return must_be_awaited(self.check)
-
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function itself, unchecked, as if it had not been declared a tool."""
-        return self._code()(*args, **kwargs)
-
-    def held_to(self, extra: Extra, formats: Formats) -> Self:
-        """Return the same tool with its schema held to other rules.
-
-        ``extra`` closes the schema (``forbid``) or leaves it as written (``schema``); ``formats``
-        says whether ``format`` is asserted.
-        """
-        if (extra, formats) == (self.extra, self.formats) or self.parameters.is_unchecked:
-            return self
-
-        parameters = _compile(
-            self.name,
-            self.parameters.source,
-            extra=extra,
-            formats=formats,
-            is_typed=self.adapter is not None,
-        )
-        return replace(self, parameters=parameters, extra=extra, formats=formats)
+        return function_of(self)(*args, **kwargs)
 
     def build(self, args: JSON, *, at: str = "", work: Work | None = None) -> Any | Invalid:
         """Make the typed arguments from JSON that already fits ``parameters``.
@@ -422,65 +372,18 @@ class Tool(Generic[P, R_co]):
         the tool has none. What the model's own validators refuse is returned as ``args.check``
         issues, what would become another value as ``args.not_representable``.
         """
-        if self.wrapped and isinstance(args, dict):
+        if self.origin.is_wrapped and isinstance(args, dict):
             return args[VALUE]
-        if self.adapter is None:
+        if self.origin.adapter is None:
             return args
 
         names = self.parameters.names
-        return instance_of(self.adapter, args, at=at, names=names, work=work, extra=self.extra)
-
-    def spelled(self, args: object) -> JSON:
-        """Return typed arguments as the JSON that a model writes for them."""
-        written: JSON = to_jsonable_python(args, by_alias=True)
-        return {VALUE: written} if self.wrapped else written
-
-    def refuse_unrunnable(self, *, awaited: bool, injects: bool = False) -> None:
-        """Raise ContractError when the function cannot be run.
-
-        There is none, it is async and not awaited, it takes a context that is not given, or it has
-        parameters of a framework; where somebody ``injects`` them, the context comes with them.
-        """
-        function = self._code()
-        if not injects:
-            self.refuse_without_context()
-        if self.is_async and not awaited:
-            raise ContractError(_NOT_AWAITED.format(self.name))
-
-        names = () if self.signature is None or injects else self.signature.injected
-        known = inspect.signature(function).parameters if names else {}
-        injected = [name for name in names if known[name].default is inspect.Parameter.empty]
-        if injected:
-            raise ContractError(
-                f"the tool {self.name!r} takes {', '.join(injected)} from LangGraph: "
-                "run it in a graph of to_langgraph"
-            )
-
-    def refuse_without_context(self) -> None:
-        """Raise ContractError when the function takes a context, and was not given one."""
-        needed = [each.name for each in self.context_parameters if each.is_required]
-        if needed:
-            raise ContractError(
-                f"the tool {self.name!r} takes a context as {needed[0]!r}; give it one: "
-                "context=… of run(…), DurableRuns(…) or graph.invoke(…), or tool.with_context(…)"
-            )
-
-    def injected_with(self, values: Mapping[str, object]) -> Tool[..., R_co]:
-        """Return the same tool with values for the parameters that a framework gives."""
-        if not values:
-            return self
-
-        function: Callable[..., Any] = self._code()
-        return replace(self, function=partial(function, **values))
+        adapter = self.origin.adapter
+        return instance_of(adapter, args, at=at, names=names, work=work, extra=self.extra)
 
     def with_context(self, context: object) -> Tool[..., R_co]:
         """Return the same tool with what its parameters of the type :data:`Context` get."""
-        given = {each.name: context for each in self.context_parameters}
-        if not given:
-            return self
-
-        function: Callable[..., Any] = self._code()
-        return replace(self, function=partial(function, **given), context_parameters=())
+        return with_arguments(self, {each.name: context for each in self.origin.context})
 
     def run(self, call: ToolCall | object, *, call_id: str | None = None) -> R_co:
         """Call the function with the arguments of a valid call.
@@ -493,7 +396,7 @@ class Tool(Generic[P, R_co]):
         but for the signals of a framework, such as LangGraph's interrupts, which are raised as they
         are.
         """
-        result = self.begin(call, call_id=call_id)
+        result = begin_call(self, call, call_id=call_id)
         if not inspect.isawaitable(result):
             return result
 
@@ -501,39 +404,6 @@ class Tool(Generic[P, R_co]):
         if callable(close):
             close()
         raise ContractError(_NOT_AWAITED.format(self.name))
-
-    def begin(self, call: ToolCall | object, *, call_id: str | None = None) -> R_co:
-        """Call the function, and return what it returns: its result, or one to be awaited.
-
-        The arguments are given one by one, or whole, as the function takes them. Raises as
-        :meth:`run` does.
-        """
-        if isinstance(call, ToolCall):
-            if call.tool != self.name:
-                raise ContractError(f"the tool {self.name!r} was given a call of {call.tool!r}")
-
-            call_id = call.id
-            call = call.args
-
-        args: Any = call
-        function: Callable[..., R_co] = self._code()
-        positional: list[Any] = [args]
-        named: dict[str, Any] = {}
-        if self.signature is not None:
-            positional, named = self.signature.arguments(args)
-
-        self.refuse_without_context()
-        try:
-            return function(*positional, **named)
-        except Exception as error:  # noqa: BLE001 - anybody's code
-            self._fail(error, call_id)
-
-    async def finish(self, result: Awaitable[R], *, call_id: str | None = None) -> R:
-        """Await what :meth:`begin` returned; raises as :meth:`run` does."""
-        try:
-            return await result
-        except Exception as error:  # noqa: BLE001 - anybody's code
-            self._fail(error, call_id)
 
     @overload
     async def arun(
@@ -546,12 +416,12 @@ class Tool(Generic[P, R_co]):
 
         A sync one is called in place.
         """
-        result: Any = self.begin(call, call_id=call_id)
+        result: Any = begin_call(self, call, call_id=call_id)
         if not inspect.isawaitable(result):
             return result
 
         call_id = call.id if isinstance(call, ToolCall) else call_id
-        return await self.finish(result, call_id=call_id)
+        return await finish_call(self, result, call_id=call_id)
 
     @classmethod
     def _typed(
@@ -579,28 +449,7 @@ class Tool(Generic[P, R_co]):
         parameters = _compile(
             name, document, extra=values["extra"], formats="assert", is_typed=True
         )
-        return cls(name, said, parameters, adapter=adapter, **values, **parts)
-
-    def _code(self) -> Callable[P, R_co]:
-        if self.function is None:
-            raise ContractError(
-                f"the tool {self.name!r} has no function to run; declare it with function=…"
-            )
-        return self.function
-
-    def _fail(self, error: Exception, call_id: str | None) -> NoReturn:
-        """Raise for what the function raised; signals of a framework and AbortRun stay.
-
-        They are raised bare also where they came in a group, as from a TaskGroup.
-        """
-        ending = ending_in(error)
-        if isinstance(ending, AbortRun):
-            ending.by(self.name, call_id)
-        if ending is not None:
-            group = error if ending is not error else None  # what else failed is seen with it
-            raise ending from ending.__cause__ or group
-
-        raise ToolExecutionError(self.name, call_id=call_id, kind=type(error).__name__) from error
+        return cls(name, said, parameters, **values, **parts)
 
 
 @overload
@@ -616,6 +465,179 @@ def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolK
     if function is None:
         return partial(Tool.from_function, **keywords)
     return Tool.from_function(function, **keywords)
+
+
+def tool_of(
+    declaration: object, *, extra: Extra | None = None, formats: Formats | None = None
+) -> Tool[..., Any]:
+    """Take whatever a user may declare a tool by.
+
+    That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool
+    definition, or an entry of an MCP ``tools/list`` as a mapping or an object. Definitions are
+    compiled once, however often they are given. ``extra`` and ``formats`` None keep what the
+    declaration says. Raises ContractError on anything else, and when the declaration itself is
+    wrong.
+    """
+    return tools_of([declaration], extra=extra, formats=formats)[0]
+
+
+def tools_of(
+    declarations: Iterable[object],
+    *,
+    extra: Extra | None = None,
+    formats: Formats | None = None,
+    are_strangers: bool = False,
+) -> list[Tool[..., Any]]:
+    """Take the tools of one contract or request, each as :func:`tool_of` does.
+
+    With ``are_strangers`` a definition is never refused for its schema, and nothing is warned of:
+    see :func:`unheld_words`.
+    """
+    declared: list[tuple[Tool[..., Any], int]] = []
+    for declaration in declarations:
+        with about_tool(declared_name(declaration)):
+            declared.append(_declared(declaration, extra, formats, is_strangers=are_strangers))
+
+    _DEFINED.trim(length for _, length in declared)
+    return [tool for tool, _ in declared]
+
+
+def with_schema_rules(tool: Tool[Q, R], extra: Extra, formats: Formats) -> Tool[Q, R]:
+    """Return the same tool with its schema checked by other rules.
+
+    ``extra`` closes the schema (``forbid``) or leaves it as written (``schema``); ``formats`` says
+    whether ``format`` is asserted.
+    """
+    if (extra, formats) == (tool.extra, tool.formats) or tool.parameters.is_unchecked:
+        return tool
+
+    parameters = _compile(
+        tool.name,
+        tool.parameters.source,
+        extra=extra,
+        formats=formats,
+        is_typed=tool.origin.adapter is not None,
+    )
+    return replace(tool, parameters=parameters, extra=extra, formats=formats)
+
+
+def written_arguments(tool: Tool[..., Any], args: object) -> JSON:
+    """Return typed arguments as the JSON that a model writes for them."""
+    written: JSON = to_jsonable_python(args, by_alias=True)
+    return {VALUE: written} if tool.origin.is_wrapped else written
+
+
+def function_of(tool: Tool[Q, R]) -> Callable[Q, R]:
+    """Return the function of a tool; raise ContractError when there is none."""
+    if tool.function is None:
+        raise ContractError(
+            f"the tool {tool.name!r} has no function to run; declare it with function=…"
+        )
+    return tool.function
+
+
+def takes_context(tool: Tool[..., Any]) -> bool:
+    """Return whether the function has a parameter that gets the context."""
+    return bool(tool.origin.context)
+
+
+def with_arguments(tool: Tool[..., R], values: Mapping[str, object]) -> Tool[..., R]:
+    """Return the same tool with values for parameters that no model writes."""
+    if not values:
+        return tool
+
+    function: Callable[..., Any] = function_of(tool)
+    return replace(tool, function=partial(function, **values))
+
+
+def refuse_unrunnable(tool: Tool[..., Any], *, awaited: bool, injects: bool = False) -> None:
+    """Raise ContractError when the function of a tool cannot be run.
+
+    There is none, it is async and not awaited, it takes a context that is not given, or it has
+    parameters of a framework; where somebody ``injects`` them, the context comes with them.
+    """
+    function = function_of(tool)
+    if not injects:
+        refuse_without_context(tool)
+    if tool.is_async and not awaited:
+        raise ContractError(_NOT_AWAITED.format(tool.name))
+
+    signature = tool.origin.signature
+    names = () if signature is None or injects else signature.injected
+    known = inspect.signature(function).parameters if names else {}
+    injected = [name for name in names if known[name].default is inspect.Parameter.empty]
+    if injected:
+        raise ContractError(
+            f"the tool {tool.name!r} takes {', '.join(injected)} from LangGraph: "
+            "run it in a graph of to_langgraph"
+        )
+
+
+def refuse_without_context(tool: Tool[..., Any]) -> None:
+    """Raise ContractError when the function takes a context, and was not given one."""
+    needed = [each.name for each in tool.origin.context if each.is_required]
+    if needed:
+        raise ContractError(
+            f"the tool {tool.name!r} takes a context as {needed[0]!r}; give it one: "
+            "context=… of run(…), DurableRuns(…) or graph.invoke(…), or tool.with_context(…)"
+        )
+
+
+def begin_call(tool: Tool[..., R], call: ToolCall | object, *, call_id: str | None = None) -> R:
+    """Call the function, and return what it returns: its result, or one to be awaited.
+
+    The arguments are given one by one, or whole, as the function takes them. Raises as
+    :meth:`Tool.run` does.
+    """
+    if isinstance(call, ToolCall):
+        if call.tool != tool.name:
+            raise ContractError(f"the tool {tool.name!r} was given a call of {call.tool!r}")
+
+        call_id = call.id
+        call = call.args
+
+    args: Any = call
+    function: Callable[..., R] = function_of(tool)
+    positional: list[Any] = [args]
+    named: dict[str, Any] = {}
+    if tool.origin.signature is not None:
+        positional, named = tool.origin.signature.arguments(args)
+
+    refuse_without_context(tool)
+    try:
+        return function(*positional, **named)
+    except Exception as error:  # noqa: BLE001 - anybody's code
+        _fail(tool, error, call_id)
+
+
+async def finish_call(
+    tool: Tool[..., Any], result: Awaitable[R], *, call_id: str | None = None
+) -> R:
+    """Await what :func:`begin_call` returned; raises as :meth:`Tool.run` does."""
+    try:
+        return await result
+    except Exception as error:  # noqa: BLE001 - anybody's code
+        _fail(tool, error, call_id)
+
+
+def _fail(tool: Tool[..., Any], error: Exception, call_id: str | None) -> NoReturn:
+    """Raise for what the function raised; signals of a framework and AbortRun stay.
+
+    They are raised bare also where they came in a group, as from a TaskGroup.
+    """
+    ending = ending_in(error)
+    if isinstance(ending, AbortRun):
+        ending.by(tool.name, call_id)
+    if ending is not None:
+        group = error if ending is not error else None  # what else failed is seen with it
+        raise ending from ending.__cause__ or group
+
+    raise ToolExecutionError(tool.name, call_id=call_id, kind=type(error).__name__) from error
+
+
+def is_unchecked(tool: Tool[..., Any]) -> bool:
+    """Return whether the input is a text that no pattern holds to a form."""
+    return tool.origin.custom is not None and "pattern" not in str(tool.parameters.source)
 
 
 _DEFINED: ByText[Tool[..., Any]] = ByText()
@@ -635,7 +657,8 @@ def _declared(
     declaration: object, extra: Extra | None, formats: Formats | None, *, is_strangers: bool = False
 ) -> tuple[Tool[..., object], int]:
     if isinstance(declaration, Tool):
-        return declaration.held_to(extra or declaration.extra, formats or declaration.formats), 0
+        rules = (extra or declaration.extra, formats or declaration.formats)
+        return with_schema_rules(declaration, *rules), 0
 
     extra = extra or "forbid"
     formats = formats or "assert"
@@ -674,7 +697,11 @@ def _strangers(
 
     how: dict[str, Any] = {"extra": extra, "formats": formats}
     return Tool(
-        read.name, read.description, parameters, strict=read.strict, vendor=read.vendor, **how
+        read.name,
+        read.description,
+        parameters,
+        origin=Origin(strict=read.strict, vendor=read.vendor),
+        **how,
     )
 
 
@@ -695,11 +722,11 @@ def unheld_words(tool: Tool[..., object]) -> str:
 
 def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., object]:
     if isinstance(declaration, type):
-        return Tool.from_model(declaration, extra=extra).held_to(extra, formats)
+        return with_schema_rules(Tool.from_model(declaration, extra=extra), extra, formats)
     if hasattr(declaration, "inputSchema"):
         return Tool.from_mcp(declaration, extra=extra, formats=formats)
     if callable(declaration):
-        return Tool.from_function(declaration, extra=extra).held_to(extra, formats)
+        return with_schema_rules(Tool.from_function(declaration, extra=extra), extra, formats)
 
     message = (
         "give a function (itself, not what it returns), a pydantic model, a Tool, "

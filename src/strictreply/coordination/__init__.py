@@ -1,26 +1,13 @@
 """Many agents, one conversation.
 
 Who may follow whom, where a run goes next, and when a human is asked. ``validation`` makes a
-verdict of a raw reply (``_api_replies``, ``formats``, ``_action_rules``, ``_topology``),
-``routing`` decides what follows it (``_decisions``, ``_steering``), and ``_route_next`` what
-follows a state of a run (``_run_state``, ``_human_requests``). ``_actions`` has the words of all,
-``_metrics`` the counters.
+verdict of a raw reply (``_api_replies``, ``formats``, ``_action_rules``, ``topology``), ``routing``
+decides what follows it (``_decisions``, ``steering``), and ``graph`` what follows a ``state`` of a
+run. ``actions`` has the words of all, ``metrics`` the counters.
 """
 
 from __future__ import annotations
 
-from strictreply.coordination._actions import (
-    ActionType,
-    AgentInvocation,
-    AgentReplyCode,
-    Branch,
-    BranchType,
-    CoordinationCode,
-    DeclarationError,
-    Origin,
-    StateError,
-    ValidationResult,
-)
 from strictreply.coordination._api_replies import ApiError, ApiErrorClass, ErrorMessage
 from strictreply.coordination._decisions import (
     BranchSpec,
@@ -34,51 +21,18 @@ from strictreply.coordination._decisions import (
     question_of,
     resume_after_error,
 )
-from strictreply.coordination._human_requests import (
-    HumanDecision,
-    HumanKind,
-    PendingHuman,
-    read_answer,
+from strictreply.coordination.actions import (
+    ActionType,
+    AgentInvocation,
+    AgentReplyCode,
+    Branch,
+    BranchType,
+    CoordinationCode,
+    DeclarationError,
+    Origin,
+    StateError,
+    ValidationResult,
 )
-from strictreply.coordination._metrics import Activity, RunMetrics, ValidationMetrics
-from strictreply.coordination._route_next import (
-    CycleLimit,
-    RouteDecision,
-    RouteReason,
-    RouteRule,
-    Routes,
-    RouteStrategy,
-    RuleFailure,
-    counted,
-    edge_map,
-    explain_route,
-    record_route,
-    route_next,
-)
-from strictreply.coordination._run_state import (
-    END,
-    HUMAN_INPUT,
-    AgentState,
-    RunEnding,
-    clear_human_input_request,
-    create_initial_state,
-    give_human_feedback,
-    human_input,
-    increment_loop_count,
-    mark_complete,
-    request_human_input,
-    start_run,
-    validate_state,
-)
-from strictreply.coordination._steering import (
-    AgentSteering,
-    ContentLoopGuard,
-    ContentStreak,
-    LikelyCause,
-    SteeringMode,
-    generate_steering,
-)
-from strictreply.coordination._topology import END_NODE, USER, Topology
 from strictreply.coordination.formats import (
     AgentContext,
     BaseResponseFormat,
@@ -97,7 +51,50 @@ from strictreply.coordination.formats import (
     register_format,
     set_default_format,
 )
+from strictreply.coordination.graph import (
+    CycleLimit,
+    RouteDecision,
+    RouteReason,
+    RouteRule,
+    Routes,
+    RouteStrategy,
+    RuleFailure,
+    counted,
+    edge_map,
+    explain_route,
+    record_route,
+    route_next,
+)
+from strictreply.coordination.metrics import Activity, RunMetrics, ValidationMetrics
 from strictreply.coordination.routing import Router, predict_next_route
+from strictreply.coordination.state import (
+    END,
+    HUMAN_INPUT,
+    AgentState,
+    HumanDecision,
+    HumanKind,
+    PendingHuman,
+    RunEnding,
+    clear_human_input_request,
+    create_initial_state,
+    give_human_feedback,
+    human_input,
+    increment_loop_count,
+    mark_complete,
+    read_answer,
+    request_human_input,
+    start_run,
+    validate_state,
+)
+from strictreply.coordination.steering import (
+    AgentSteering,
+    ContentLoopGuard,
+    ContentStreak,
+    LikelyCause,
+    SteeringMode,
+    generate_steering,
+)
+from strictreply.coordination.topology import END_NODE, USER, Topology
 from strictreply.coordination.validation import (
     ActionSteering,
     ValidationProcessor,

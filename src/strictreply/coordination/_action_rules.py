@@ -1,4 +1,4 @@
-"""The judging of an action by its terms, as a function and as the answer of a wrapped client.
+"""The judging of an action by its terms.
 
 It must be named and permitted, have the right shape, stay within the topology, and its calls must
 be valid.
@@ -10,63 +10,37 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
-from strictreply.contract._answer import Answer
-from strictreply.contract._contract import Contract
-from strictreply.contract._models import check_issues
-from strictreply.coordination._actions import (
+from strictreply import Code, ContractError, Invalid, Issue, Remedy, ToolCall
+from strictreply.coordination._api_replies import judge_calls
+from strictreply.coordination.actions import (
     ANSWERING,
     SHAPES,
     UNREAD,
     ActionType,
     AgentInvocation,
     AgentReplyCode,
-    Origin,
     Permitted,
     Source,
     ValidationResult,
     listed,
     member_names,
-    schema_of,
     without_nulls,
 )
-from strictreply.coordination._api_replies import (
-    CONTENT,
-    ApiError,
-    ReplyView,
-    judge_calls,
-    read_message,
-)
-from strictreply.coordination._metrics import VerdictWatch
-from strictreply.coordination._topology import ActionCheck, ActionTerms, not_allowed, refusal_of
-from strictreply.coordination.formats import BaseResponseFormat, ProcessorChain
+from strictreply.coordination.topology import ActionCheck, ActionTerms
+from strictreply.core import JSONObject, Work
+from strictreply.core.calls import is_control_flow
+from strictreply.core.judging import check_issues
+from strictreply.core.text import nearest, pointer, printable, quote
 from strictreply.schema import SchemaRule
-from strictreply.schema._explaining import nearest
-from strictreply.values._control_flow import is_control_flow
-from strictreply.values._drafts import Draft
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Code, Issue, Remedy, pointer, printable, quote
-from strictreply.values._limits import JSON, Extraction, JSONObject, Work
-from strictreply.values._replies import (
-    AssistantReply,
-    Attempt,
-    DirectAnswer,
-    Invalid,
-    ToolCall,
-    ToolCalls,
-    Valid,
-)
-from strictreply.wires._messages import plain_message
 
 MAX_ISSUES = 32
 # The bad targets for which the nearest name is looked for: that takes longer than all the rest.
 _MAX_HINTED = 8
 _MAX_NEAR_CHARS = 64
 _NEAR = 0.6
-_MISSING = f"action.{SchemaRule.REQUIRED}"
 _ALIASES = ("response", "report")
 _ACTIONS: Mapping[str, ActionType] = {action.value: action for action in ActionType}
 _SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
@@ -144,13 +118,8 @@ def judge_action(
         return refused((action,), terms, source)
 
     spelled = _canonical(candidate, action)
-    if issues := schema_of(action, terms.extra).check(spelled, place="action"):
-        # a member that is missing has a code of its own (requirement X9)
-        missing = AgentReplyCode.ACTION_MISSING_FIELD.value
-        coded = (
-            replace(issue, code=missing) if issue.code == _MISSING else issue for issue in issues
-        )
-        return refused(tuple(coded), terms, source)
+    if issues := action.check(spelled, terms.extra):
+        return refused(issues, terms, source)
 
     read = _READERS.get(action)
     content = _Content(action) if read is None else read(spelled, terms)
@@ -208,7 +177,7 @@ def _named_action(candidate: JSONObject, allowed: Permitted) -> ActionType | Iss
             at, names=listed(allowed.actions), hint=hint, found=quote(name)
         )
 
-    return action if action in allowed.actions else refusal_of(action, allowed)
+    return action if action in allowed.actions else allowed.action_refusal(action)
 
 
 def _nearest(name: str, names: tuple[str, ...]) -> str:
@@ -251,7 +220,7 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
             for index, one in enumerate(given)
         ]
 
-    issues = _target_issues(targets, terms.permitted.agents)
+    issues = _target_issues(targets, terms.permitted)
     if "request" in spelled and not isinstance(given, str):
         issues.append(AgentReplyCode.ACTION_REQUEST_MISPLACED.at("/request", names=at))
 
@@ -282,7 +251,7 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
 
     permitted = terms.permitted.agents
     at = "/agent_requests"
-    issues = _target_issues(targets, permitted)
+    issues = _target_issues(targets, terms.permitted)
 
     if given is None and terms.branch.is_parallel_spawn:
         issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at(at))
@@ -330,14 +299,15 @@ _READERS: Mapping[ActionType, Callable[[JSONObject, ActionTerms], _Content]] = {
 }
 
 
-def _target_issues(targets: list[_Target], agents: tuple[str, ...]) -> list[Issue]:
+def _target_issues(targets: list[_Target], allowed: Permitted) -> list[Issue]:
     issues: list[Issue] = []
     for target in targets:
-        if target.written.strip() in agents:
+        if target.written.strip() in allowed.agents:
             continue
 
-        hint = _nearest(target.written, agents) if len(issues) < _MAX_HINTED else ""
-        issues.append(not_allowed(target.written, pointer("", *target.place), agents, hint=hint))
+        hint = _nearest(target.written, allowed.agents) if len(issues) < _MAX_HINTED else ""
+        place = pointer("", *target.place)
+        issues.append(allowed.agent_refusal(target.written, place, hint=hint))
 
     return issues
 
@@ -381,122 +351,3 @@ def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tup
         # a stranger's code must not end the judging of a reply
         name = getattr(check, "__name__", type(check).__name__)
         return (AgentReplyCode.ACTION_CHECK_FAILED.at("", name=name),)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionAnswer(Answer):
-    """An answer that is an action, judged as the processor judges.
-
-    ``schema`` is None when the action is not written in JSON.
-    """
-
-    terms: ActionTerms
-    """What an action is judged by."""
-    chain: ProcessorChain
-    """The processors that read a reply."""
-    written: BaseResponseFormat
-    """The format of replies."""
-    extraction: tuple[Extraction, ...]
-    """The steps that may be taken to find JSON in a text."""
-    pinned: str | None
-    """The agent's first format in this conversation; None while there is none."""
-    locked: bool
-    """Whether another format is a fault; otherwise it is noted."""
-    watch: VerdictWatch
-    """What counts and logs the verdicts."""
-
-    @property
-    def contract(self) -> Contract:
-        """The contract of a client's exchange that admits exactly this.
-
-        It admits actions, and calls of the agent's tools.
-        """
-        return self.terms.tools.replace(answer=self)
-
-    def of_message(self, message: object) -> ValidationResult:
-        """Judge an assistant message whose envelope was opened before."""
-        limits = self.terms.tools.limits
-        return self.of_reading(lambda: read_message(message, self.extraction, limits))
-
-    def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
-        """Judge what a function reads.
-
-        A function that raises, because it runs foreign code, reads nothing (M4).
-        """
-        found = self.chain.candidate(read)
-        if isinstance(found, Invalid):
-            return refused(found.issues, self.terms, Source(leniency=found.leniency))
-
-        action, origin, source = found
-        changes: tuple[Issue, ...] = ()
-        spoken = source.response_format
-        if spoken and self.pinned not in (None, spoken):  # requirements M119, X6
-            changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
-            source = replace(source, notes=(*source.notes, *changes))
-
-        # the system needs no permission, and the user is always within reach (M49, X8)
-        if origin is Origin.SYSTEM:
-            report = action.get("error_details")
-            details = cast("JSONObject", report) if isinstance(report, dict) else {}
-            allowed = self.terms.permitted
-            error = ApiError.of_report(details)
-            system = error.to_result(agent=allowed.agent, branch_id=self.terms.branch.id)
-            return replace(system, permitted=allowed, source=source)
-
-        if changes and self.locked:
-            return refused(changes, self.terms, source)
-
-        return judge_action(action, self.terms, source)
-
-    def judge_draft(self, draft: Draft) -> Valid | Invalid:
-        """Judge a whole reply: native calls stay the core's, any other action is the answer."""
-        result = self.of_message(plain_message(draft))
-        native = bool(draft.calls)
-        if not result.is_valid:
-            return _placed(result, "" if native else CONTENT)
-
-        reply: AssistantReply = DirectAnswer(result)
-        if native and result.calls:
-            reply = result.calls[0] if len(result.calls) == 1 else ToolCalls(result.calls)
-        return Valid(reply, result.source.leniency)
-
-    def judge(
-        self,
-        value: JSON,
-        at: str,
-        work: Work | None = None,  # noqa: ARG002 - an action counts its own
-    ) -> ValidationResult | Invalid:
-        """Judge a value that stands in the text channel's ``answer``.
-
-        It is an object, or the text of another format.
-        """
-        view = ReplyView(reply=value, extraction=self.extraction, limits=self.terms.tools.limits)
-        if isinstance(value, dict):
-            view = replace(view, reply=None, mapping=value)
-        elif isinstance(value, str) and self.schema is None:  # else actions are objects, not texts
-            view = replace(view, reply=None, text=value)
-
-        result = self.of_reading(lambda: view)
-        return result if result.is_valid else _placed(result, at)
-
-    def calls_in(self, answer: object) -> tuple[ToolCall, ...]:
-        """Return the calls of an action that is written in a format, for the tools' own checks."""
-        return cast("ValidationResult", answer).calls
-
-    def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
-        """Report every attempt of an exchange to the processor's watch.
-
-        ``reply`` is the accepted one, if any.
-        """
-        agent = self.terms.permitted.agent
-        action: ActionType | None = ActionType.CALL_TOOL
-        if isinstance(reply, DirectAnswer):
-            action = reply.answer.action_type
-
-        for attempt in attempts:
-            self.watch.attempted(agent, attempt, action if attempt.accepted else None)
-
-
-def _placed(result: ValidationResult, at: str) -> Invalid:
-    issues = tuple(replace(issue, path=at + issue.path) for issue in result.issues)
-    return Invalid(issues, result.source.leniency)

@@ -1,6 +1,8 @@
 """What comes back from an API: a reply, of which an action is read, or the report of an error.
 
-No other module of this package knows the form of messages, of requests and of native calls.
+A reply of a client or a server is read from its draft. This module alone of the package reads the
+form of chat completions as well, because the published processors are given whole messages, and
+published actions write their calls as chat completions do.
 """
 
 from __future__ import annotations
@@ -17,9 +19,18 @@ from typing import Any, Final, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge_opened, opened_for
-from strictreply.coordination._actions import (
+from strictreply import (
+    CallFailed,
+    Category,
+    Code,
+    Contract,
+    Invalid,
+    Issue,
+    Limits,
+    ToolCall,
+    TransportFailed,
+)
+from strictreply.coordination.actions import (
     ActionType,
     AgentReplyCode,
     Origin,
@@ -27,25 +38,23 @@ from strictreply.coordination._actions import (
     listed,
     member_names,
 )
-from strictreply.reading._decoding import decode, extract
-from strictreply.retry._failures import Failure, classify
-from strictreply.schema import SchemaRule
-from strictreply.values._errors import CallFailed, TransportFailed
-from strictreply.values._issues import Category, Code, Issue, pointer, quote
-from strictreply.values._limits import (
+from strictreply.core import (
     DEFAULT_LIMITS,
     JSON,
-    Extraction,
+    Draft,
+    Failure,
     JSONObject,
-    Limits,
-    utf8_size,
+    Opened,
+    classify,
+    decode,
+    judge_opened,
+    opened_for,
 )
-from strictreply.values._replies import Invalid, ToolCall
+from strictreply.core.forms import draft_of, is_response, message_of, peek, plain_message
+from strictreply.core.judging import Extraction, extract
+from strictreply.core.text import pointer, quote, utf8_size
+from strictreply.schema import SchemaRule
 from strictreply.wires import WIRES, wire_of
-from strictreply.wires._members import peek
-from strictreply.wires._messages import draft_of, message_of, plain_message
-from strictreply.wires._responses import is_response
-from strictreply.wires._wire import Opened
 
 _RETRY = ActionType.AUTO_RETRY
 _END = ActionType.TERMINAL_ERROR
@@ -121,7 +130,7 @@ class ApiErrorClass(StrEnum):
 _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed calls and providers
     ApiErrorClass.NETWORK_ERROR: "connection",
     ApiErrorClass.SERVICE_UNAVAILABLE: (
-        "conflict server_error malformed_response ambiguous retry_quota"
+        "conflict server_error malformed_response ambiguous retry_budget"
     ),
     ApiErrorClass.INVALID_MODEL: "not_found",
     ApiErrorClass.INVALID_REQUEST: "thought_mismatch",
@@ -129,7 +138,9 @@ _ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed
     ApiErrorClass.INSUFFICIENT_CREDITS: "api_quota_exceeded insufficient_quota",
     ApiErrorClass.REFUSAL: "content_filter",
     ApiErrorClass.TIMEOUT: "deadline",
-    ApiErrorClass.VALIDATION_ERROR: "retries arg_retries bad_calls category streamed human stored",
+    ApiErrorClass.VALIDATION_ERROR: (
+        "retries arg_retries invalid_calls category streamed human stored"
+    ),
 }
 _READS_AS: Final = {
     word: kind for kind in ApiErrorClass for word in (kind, *_ALSO_CALLED.get(kind, "").split())
@@ -349,7 +360,7 @@ class ReplyView:
         return self.mapping is None and self.__dict__.get("value") is value
 
     @property
-    def leniency(self) -> tuple[str, ...]:
+    def lenient(self) -> tuple[str, ...]:
         """The lenient steps that reading the reply took (requirement X4).
 
         Those of its value are among them where that was read.
@@ -412,8 +423,8 @@ def read_reply(
     if isinstance(opened, Invalid):
         return opened
 
-    found = read_message(plain_message(opened.draft), extraction, limits)
-    return found if isinstance(found, Invalid) else replace(found, rows=opened.leniency)
+    found = read_draft(opened.draft, extraction, limits)
+    return found if isinstance(found, Invalid) else replace(found, rows=opened.lenient)
 
 
 def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
@@ -430,6 +441,7 @@ def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
 # The role of a message that reports an error of the API instead of a reply (requirement M56).
 ERROR_ROLE: Final = "error"
 CONTENT: Final = "/content"  # the place of a text in a message
+_CALLS: Final = "/tool_calls"
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
 _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
 
@@ -481,22 +493,24 @@ def read_error_message(message: object) -> ApiError | Invalid:
     return ApiError(message=content if isinstance(content, str) else "")
 
 
-def read_message(
-    message: object, extraction: tuple[Extraction, ...], limits: Limits
+def read_draft(
+    draft: Draft, extraction: tuple[Extraction, ...], limits: Limits
 ) -> ReplyView | Invalid:
-    """Return the view of an assistant message.
+    """Return the view of a reply.
 
-    Its calls are on the message itself, the rest is in its content.
+    Its calls are on the message itself, the rest is in its text.
     """
-    if peek(message, "function_call"):
-        return Invalid((Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls"),))
+    fault = draft.fault
+    if fault is not None and fault.path != _CALLS:
+        return Invalid((fault,))
 
-    content = peek(message, "content")
-    text = content if isinstance(content, str) and content else None
+    content = draft.text if draft.other is None else draft.other
+    message = plain_message(draft)
     calls = has_calls(message)
     if calls and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
         return Invalid((Issue.of(Code.REPLY_TOO_LARGE, CONTENT, limit=limits.reply_bytes),))
 
+    text = content if isinstance(content, str) and content else None
     if calls or text is not None:
         return ReplyView(message, text, extraction=extraction, limits=limits)
     if content is None or content == "":
@@ -512,14 +526,13 @@ def has_calls(message: object) -> bool:
 def plain_calls(message: object, most: int) -> list[object] | Invalid:
     """Return the calls of a message without what an SDK or a server says beside them."""
     given = peek(message, "tool_calls")
-    at = "/tool_calls"
     if not isinstance(given, list | tuple):
-        issue = Issue.of(Code.CALL_MALFORMED, at, expected="in an array", found=quote(given))
+        issue = Issue.of(Code.CALL_MALFORMED, _CALLS, expected="in an array", found=quote(given))
         return Invalid((issue,))
 
     calls = cast("list[object] | tuple[object, ...]", given)
     if len(calls) > most:
-        return Invalid((Issue.of(Code.TOOL_TOO_MANY, at, limit=most),))
+        return Invalid((Issue.of(Code.TOOL_TOO_MANY, _CALLS, limit=most),))
     return [_plain_call(call) for call in calls]
 
 
@@ -539,7 +552,7 @@ def judge_calls(action: JSONObject, tools: Contract) -> JudgedCalls | Invalid:
     opened = opened_for(tools, message, WIRES["chat"])
     if isinstance(opened, Invalid):
         return opened
-    if "call_id_shared" in opened.leniency:
+    if "call_id_shared" in opened.lenient:
         # ids of native calls are settled: these were written by a model, which can write others
         opened = Opened(draft_of(message))
 

@@ -17,14 +17,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Self, cast
 
-from strictreply.coordination._actions import ActionType, Branch, BranchType, ValidationResult
-from strictreply.coordination._human_requests import HumanDecision, HumanKind, PendingHuman
-from strictreply.coordination._topology import USER, Topology
-from strictreply.retry._policy import RetryPolicy
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue, Remedy
-from strictreply.values._limits import JSON, JSONObject, is_count
-from strictreply.values._replies import plain
+from strictreply import Category, ContractError, Issue, Remedy, RetryPolicy
+from strictreply.coordination.actions import ActionType, Branch, BranchType, ValidationResult
+from strictreply.coordination.state import HumanDecision, HumanKind, PendingHuman
+from strictreply.coordination.topology import USER, Topology
+from strictreply.core import JSON, JSONObject
+from strictreply.core.arguments import is_count
+from strictreply.core.text import plain
 
 
 class Reaction(StrEnum):
@@ -234,6 +233,26 @@ class RoutingDecision:
         """``branch_specs``, as the original's code calls them."""
         return self.branch_specs
 
+    @classmethod
+    def stopped(
+        cls,
+        reason: RoutingReason,
+        words: str,
+        *steps: ExecutionStep,
+        error: str | None = None,
+        **metadata: object,
+    ) -> Self:
+        """Return the end of a branch, ``words`` saying why; with ``error`` because of a fault."""
+        return cls(
+            next_steps=list(steps),
+            should_continue=False,
+            metadata={"routing_type": reason.value, **metadata},
+            completion_reason=words,
+            error_action=None if error is None else Reaction.TERMINATE.value,
+            error_message=error,
+            reason=reason,
+        )
+
     def is_terminal(self) -> bool:
         """Return whether the branch is over: it neither goes on nor waits."""
         return not self.should_continue and not self.should_wait
@@ -315,22 +334,9 @@ def go_on(
     )
 
 
-def stop(
-    reason: RoutingReason,
-    words: str,
-    *steps: ExecutionStep,
-    error: str | None = None,
-    **metadata: object,
-) -> RoutingDecision:
-    """End the branch, ``words`` saying why; with ``error`` because of a fault."""
-    action = None if error is None else Reaction.TERMINATE
-    decision = go_on(reason, *steps, error_action=action, **metadata)
-    return replace(decision, should_continue=False, completion_reason=words, error_message=error)
-
-
 def refuse(reason: RoutingReason, words: str, **metadata: object) -> RoutingDecision:
     """End the branch without a step, because what was asked for cannot be done."""
-    return stop(reason, words, error=words, **metadata)
+    return RoutingDecision.stopped(reason, words, error=words, **metadata)
 
 
 def tell_user(
@@ -393,12 +399,14 @@ def resume_after_error(
         case HumanDecision.SKIP if target is not None and target in followers:
             return go_on(RoutingReason.HUMAN_SKIP, step_of(StepType.AGENT_INVOCATION, target, {}))
         case HumanDecision.SKIP if target is None:
-            return stop(RoutingReason.HUMAN_SKIP, "the user skipped the step, and none follows it")
+            return RoutingDecision.stopped(
+                RoutingReason.HUMAN_SKIP, "the user skipped the step, and none follows it"
+            )
         case HumanDecision.SKIP:
             words = "the step to skip to does not follow the failed one"
             return refuse(RoutingReason.NOT_ALLOWED, words)
         case HumanDecision.ABORT:
-            return stop(RoutingReason.ABORTED, "the user aborted the run")
+            return RoutingDecision.stopped(RoutingReason.ABORTED, "the user aborted the run")
         case _:
             question = {"request": asked.question}
             step = tell_user({}, data=question, requires_user_action=True, failed_agent=failed)

@@ -10,21 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from strictreply.contract._channels import compact
-from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
-from strictreply.coordination._actions import (
-    SHAPES,
-    ActionType,
-    AgentReplyCode,
-    ExtraKeys,
-    Need,
-    Origin,
-    Permitted,
-    Source,
-    actions_of,
-    example_of,
-)
+from strictreply import Contract, ContractError, Invalid, Issue, Tool
 from strictreply.coordination._api_replies import (
     NOT_AS_ASKED,
     UNREADABLE,
@@ -37,11 +23,41 @@ from strictreply.coordination._api_replies import (
     read_error_message,
     read_reply,
 )
-from strictreply.coordination._topology import ActionTerms, compiled
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue
-from strictreply.values._limits import DEFAULT_LIMITS, JSONObject
-from strictreply.values._replies import Invalid, plain
+from strictreply.coordination.actions import (
+    SHAPES,
+    ActionType,
+    AgentReplyCode,
+    ExtraKeys,
+    Need,
+    Origin,
+    Permitted,
+    Source,
+    actions_of,
+    example_of,
+)
+from strictreply.coordination.topology import ActionTerms, compiled
+from strictreply.core import DEFAULT_LIMITS, JSONObject
+from strictreply.core.text import compact, plain
+
+__all__ = [
+    "ActionFormat",
+    "AgentContext",
+    "BaseResponseFormat",
+    "CoordinationContext",
+    "ErrorMessageProcessor",
+    "JSONResponseFormat",
+    "ProcessorChain",
+    "ResponseProcessor",
+    "StructuredJSONProcessor",
+    "SystemPromptBuilder",
+    "TextResponseProcessor",
+    "ToolCallProcessor",
+    "get_format",
+    "is_format_registered",
+    "list_formats",
+    "register_format",
+    "set_default_format",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +302,7 @@ class ProcessorChain:
         for processor in self.processors:
             outcome = _asked(processor, view)
             if isinstance(outcome, dict):
-                source = Source(processor.format_name, tuple(failures), view.leniency)
+                source = Source(processor.format_name, tuple(failures), view.lenient)
                 return outcome, processor.origin, source
 
             if isinstance(outcome, Issue):
@@ -297,7 +313,7 @@ class ProcessorChain:
         if not refusals:
             refusals.extend(self._unread(view))
 
-        return Invalid((*failures, *refusals), view.leniency)
+        return Invalid((*failures, *refusals), view.lenient)
 
     def _unread(self, view: ReplyView) -> tuple[Issue, ...]:
         """Return why no processor read a reply.
@@ -634,24 +650,3 @@ class SystemPromptBuilder:
         if not examples:
             return instructions
         return "\n".join([instructions, "Examples:", *examples])
-
-
-__all__ = [
-    "ActionFormat",
-    "AgentContext",
-    "BaseResponseFormat",
-    "CoordinationContext",
-    "ErrorMessageProcessor",
-    "JSONResponseFormat",
-    "ProcessorChain",
-    "ResponseProcessor",
-    "StructuredJSONProcessor",
-    "SystemPromptBuilder",
-    "TextResponseProcessor",
-    "ToolCallProcessor",
-    "get_format",
-    "is_format_registered",
-    "list_formats",
-    "register_format",
-    "set_default_format",
-]

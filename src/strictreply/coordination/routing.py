@@ -12,15 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from strictreply.coordination._actions import (
-    ActionType,
-    AgentInvocation,
-    Branch,
-    BranchType,
-    Origin,
-    Permitted,
-    ValidationResult,
-)
+from strictreply import Category, ContractError, Invalid, Issue
 from strictreply.coordination._api_replies import ApiError, plain_issues, read_call, unknown_tools
 from strictreply.coordination._decisions import (
     BranchSpec,
@@ -36,27 +28,31 @@ from strictreply.coordination._decisions import (
     go_on,
     refuse,
     step_of,
-    stop,
     tell_user,
 )
-from strictreply.coordination._run_state import RoutingEntry
-from strictreply.coordination._steering import generate_steering
-from strictreply.coordination._topology import (
+from strictreply.coordination.actions import (
+    ActionType,
+    AgentInvocation,
+    Branch,
+    BranchType,
+    Origin,
+    Permitted,
+    ValidationResult,
+)
+from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
+from strictreply.coordination.state import RoutingEntry
+from strictreply.coordination.steering import generate_steering
+from strictreply.coordination.topology import (
     END_NODE,
     USER,
     Declared,
     Toolsets,
     Topology,
-    not_allowed,
     permitted_actions,
     read_leave,
-    refusal_of,
 )
-from strictreply.coordination.formats import DEFAULT_FORMAT, BaseResponseFormat, format_of
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue, pointer
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Invalid
+from strictreply.core import JSONObject
+from strictreply.core.text import pointer
 
 __all__ = [
     "BranchSpec",
@@ -286,14 +282,14 @@ def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
 def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
     """Report what a verdict asks for that is not permitted (requirement M107)."""
     if action not in allowed.actions:
-        yield refusal_of(action, allowed)
+        yield allowed.action_refusal(action)
 
     hands_over = action in (ActionType.INVOKE_AGENT, ActionType.PARALLEL_INVOKE)
     for index, invocation in enumerate(result.invocations if hands_over else ()):
         name = invocation.agent_name
         if name not in allowed.agents:
             at = pointer("/invocations", index, "agent_name")
-            yield not_allowed(name, at, allowed.agents)
+            yield allowed.agent_refusal(name, at)
 
     if action is ActionType.CALL_TOOL:
         yield from unknown_tools(result.tool_calls, allowed.tools)
@@ -344,7 +340,9 @@ def _sequential(case: _RoutingCase) -> RoutingDecision:
     turn = branch.turns + 1
     if turn > branch.max_turns:
         words = f"the conversation has had its {branch.max_turns} turns"
-        return stop(RoutingReason.MAX_TURNS, words, conversation_turns=branch.turns)
+        return RoutingDecision.stopped(
+            RoutingReason.MAX_TURNS, words, conversation_turns=branch.turns
+        )
 
     step.metadata["conversation_turn"] = turn
     return go_on(RoutingReason.CONVERSATION, step, conversation_turns=turn)
@@ -386,12 +384,14 @@ def _final(case: _RoutingCase) -> RoutingDecision:
     target = USER if case.topology.may_ask_user(case.agent) else END_NODE
     data = {"content": case.parsed.get("content")}
     step = step_of(StepType.FINAL_RESPONSE, target, data, agent=case.agent)
-    return stop(RoutingReason.FINAL, "the agent gave its final response", step)
+    return RoutingDecision.stopped(RoutingReason.FINAL, "the agent gave its final response", step)
 
 
 def _end_conversation(case: _RoutingCase) -> RoutingDecision:
     words = "the agent ended the conversation"
-    return stop(RoutingReason.CONVERSATION_ENDED, words, conversation_turns=case.branch.turns)
+    return RoutingDecision.stopped(
+        RoutingReason.CONVERSATION_ENDED, words, conversation_turns=case.branch.turns
+    )
 
 
 def _wait(case: _RoutingCase) -> RoutingDecision:
@@ -437,7 +437,7 @@ def _terminal(case: _RoutingCase) -> RoutingDecision:
     what = error.issue.message if by_system else f"reported by {case.agent}"
     words = f"Terminal error: {what}"
     known = {"termination_reason": error.classification.value} if by_system else {}
-    return stop(RoutingReason.TERMINAL, words, step, error=words, **known)
+    return RoutingDecision.stopped(RoutingReason.TERMINAL, words, step, error=words, **known)
 
 
 def _auto_retry(case: _RoutingCase) -> RoutingDecision:
@@ -538,7 +538,7 @@ def _pre_checked(context: RoutingContext) -> RoutingDecision | None:
         step = tell_user(details, data=data, **metadata)
         if stops:
             words = f"stopped by the executor: {reason.value}"
-            return stop(reason, words, step, error=words)
+            return RoutingDecision.stopped(reason, words, step, error=words)
 
         return go_on(reason, step, error_action=Reaction.ESCALATE)
 
@@ -597,7 +597,8 @@ def _terminated(case: _RoutingCase, reason: RoutingReason) -> RoutingDecision:
         return refuse(reason, words)
 
     denied = RoutingReason.PERMISSION_DENIED if reason is RoutingReason.TERMINATED else reason
-    return stop(denied, words, error="Permission denied")  # the published words (requirement M79)
+    # the published words (requirement M79)
+    return RoutingDecision.stopped(denied, words, error="Permission denied")
 
 
 def _words(case: _RoutingCase) -> str:

@@ -1,6 +1,7 @@
 """The one way from an agent's raw reply to an action, and the asking for one until it is valid.
 
-A processor reads the reply, and the action is judged by the topology and its shape.
+A processor reads the reply, and the action is judged by the topology and its shape. The names are
+those of the published Validation API.
 """
 
 from __future__ import annotations
@@ -13,43 +14,45 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeAlias, TypeVar, cast, get_args, overload, runtime_checkable
 
-from strictreply.contract._contract import (
-    Check,
-    Checked,
+from strictreply import (
+    AssistantReply,
+    Attempt,
+    CallFailed,
     Contract,
-    aperform_check,
-    check_of,
-    perform_check,
+    ContractError,
+    CorrectionContext,
+    DirectAnswer,
+    Invalid,
+    Issue,
+    Limits,
+    Remedy,
+    ReplyRejected,
+    RetryPolicy,
+    Steering,
+    TieredSteering,
+    ToolCall,
+    ToolCalls,
+    Valid,
 )
-from strictreply.contract._driving import adrive, drive
-from strictreply.coordination._action_rules import ActionAnswer, refused
-from strictreply.coordination._actions import (
+from strictreply.coordination._action_rules import judge_action, refused
+from strictreply.coordination._api_replies import (
+    CONTENT,
+    ApiError,
+    ReplyView,
+    prompt_request,
+    read_draft,
+    read_reply,
+)
+from strictreply.coordination._decisions import DEFAULT_BUDGET
+from strictreply.coordination.actions import (
     ActionType,
+    AgentReplyCode,
     Branch,
+    Origin,
+    Source,
     ValidationResult,
     action_named,
     action_schema,
-)
-from strictreply.coordination._api_replies import prompt_request, read_reply
-from strictreply.coordination._decisions import DEFAULT_BUDGET
-from strictreply.coordination._metrics import RedactReply, ValidationMetrics, VerdictWatch
-from strictreply.coordination._run_state import S, changed
-from strictreply.coordination._steering import (
-    AgentSteering,
-    SteeringContext,
-    SteeringMode,
-    generate_steering,
-    steering_text,
-)
-from strictreply.coordination._topology import (
-    ActionCheck,
-    ActionTerms,
-    Checks,
-    Declared,
-    Toolsets,
-    Topology,
-    permitted_actions,
-    read_leave,
 )
 from strictreply.coordination.formats import (
     DEFAULT_FORMAT,
@@ -61,14 +64,52 @@ from strictreply.coordination.formats import (
     ToolCallProcessor,
     format_of,
 )
-from strictreply.retry._policy import RetryPolicy
-from strictreply.retry._steering import Situation, Steering, TieredSteering
-from strictreply.values._errors import CallFailed, ContractError, ReplyRejected
-from strictreply.values._issues import Issue, Remedy
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits, Message
-from strictreply.values._replies import AssistantReply, Attempt, DirectAnswer, ToolCalls, Valid
+from strictreply.coordination.metrics import RedactReply, ValidationMetrics, VerdictWatch
+from strictreply.coordination.state import S, changed
+from strictreply.coordination.steering import (
+    AgentSteering,
+    SteeringContext,
+    SteeringMode,
+    generate_steering,
+    steering_text,
+)
+from strictreply.coordination.topology import (
+    ActionCheck,
+    ActionTerms,
+    Checks,
+    Declared,
+    Toolsets,
+    Topology,
+    permitted_actions,
+    read_leave,
+)
+from strictreply.core import (
+    DEFAULT_LIMITS,
+    JSON,
+    Answer,
+    Check,
+    Checked,
+    Draft,
+    JSONObject,
+    Message,
+    Work,
+    adrive,
+    drive,
+)
+from strictreply.core.forms import draft_of
+from strictreply.core.judging import Extraction, aperform_check, check_of, perform_check
 
-__all__ = ["ActionType", "Agent", "ProcessorChain", "ValidationProcessor", "ValidationResult"]
+__all__ = [
+    "ActionAnswer",
+    "ActionSteering",
+    "ActionType",
+    "Agent",
+    "ProcessorChain",
+    "ValidationProcessor",
+    "ValidationResult",
+    "retry_with_steering",
+    "with_reply_format",
+]
 
 
 def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
@@ -109,6 +150,125 @@ def _member(state: object, name: str) -> object:
 def _formats(state: object) -> Mapping[str, object]:
     formats = _member(state, "reply_formats")
     return cast("Mapping[str, object]", formats) if isinstance(formats, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionAnswer(Answer):
+    """An answer that is an action, judged as the processor judges.
+
+    ``schema`` is None when the action is not written in JSON.
+    """
+
+    terms: ActionTerms
+    """What an action is judged by."""
+    chain: ProcessorChain
+    """The processors that read a reply."""
+    written: BaseResponseFormat
+    """The format of replies."""
+    extraction: tuple[Extraction, ...]
+    """The steps that may be taken to find JSON in a text."""
+    pinned: str | None
+    """The agent's first format in this conversation; None while there is none."""
+    locked: bool
+    """Whether another format is a fault; otherwise it is noted."""
+    watch: VerdictWatch
+    """What counts and logs the verdicts."""
+
+    @property
+    def contract(self) -> Contract:
+        """The contract of a client's exchange that admits exactly this.
+
+        It admits actions, and calls of the agent's tools.
+        """
+        return self.terms.tools.replace(answer=self)
+
+    def of_draft(self, draft: Draft) -> ValidationResult:
+        """Judge a reply whose envelope was opened before."""
+        limits = self.terms.tools.limits
+        return self.of_reading(lambda: read_draft(draft, self.extraction, limits))
+
+    def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
+        """Judge what a function reads.
+
+        A function that raises, because it runs foreign code, reads nothing (M4).
+        """
+        found = self.chain.candidate(read)
+        if isinstance(found, Invalid):
+            return refused(found.issues, self.terms, Source(lenient=found.lenient))
+
+        action, origin, source = found
+        changes: tuple[Issue, ...] = ()
+        spoken = source.response_format
+        if spoken and self.pinned not in (None, spoken):  # requirements M119, X6
+            changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
+            source = replace(source, notes=(*source.notes, *changes))
+
+        # the system needs no permission, and the user is always within reach (M49, X8)
+        if origin is Origin.SYSTEM:
+            report = action.get("error_details")
+            details = cast("JSONObject", report) if isinstance(report, dict) else {}
+            allowed = self.terms.permitted
+            error = ApiError.of_report(details)
+            system = error.to_result(agent=allowed.agent, branch_id=self.terms.branch.id)
+            return replace(system, permitted=allowed, source=source)
+
+        if changes and self.locked:
+            return refused(changes, self.terms, source)
+
+        return judge_action(action, self.terms, source)
+
+    def judge_draft(self, draft: Draft) -> Valid | Invalid:
+        """Judge a whole reply: native calls stay the core's, any other action is the answer."""
+        result = self.of_draft(draft)
+        native = bool(draft.calls)
+        if not result.is_valid:
+            return _placed(result, "" if native else CONTENT)
+
+        reply: AssistantReply = DirectAnswer(result)
+        if native and result.calls:
+            reply = result.calls[0] if len(result.calls) == 1 else ToolCalls(result.calls)
+        return Valid(reply, result.source.lenient)
+
+    def judge(
+        self,
+        value: JSON,
+        at: str,
+        work: Work | None = None,  # noqa: ARG002 - an action counts its own
+    ) -> ValidationResult | Invalid:
+        """Judge a value that stands in the text channel's ``answer``.
+
+        It is an object, or the text of another format.
+        """
+        view = ReplyView(reply=value, extraction=self.extraction, limits=self.terms.tools.limits)
+        if isinstance(value, dict):
+            view = replace(view, reply=None, mapping=value)
+        elif isinstance(value, str) and self.schema is None:  # else actions are objects, not texts
+            view = replace(view, reply=None, text=value)
+
+        result = self.of_reading(lambda: view)
+        return result if result.is_valid else _placed(result, at)
+
+    def calls_in(self, answer: object) -> tuple[ToolCall, ...]:
+        """Return the calls of an action that is written in a format, for the tools' own checks."""
+        return cast("ValidationResult", answer).calls
+
+    def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
+        """Report every attempt of an exchange to the processor's watch.
+
+        ``reply`` is the accepted one, if any.
+        """
+        agent = self.terms.permitted.agent
+        action: ActionType | None = ActionType.CALL_TOOL
+        if isinstance(reply, DirectAnswer):
+            action = reply.answer.action_type
+
+        for attempt in attempts:
+            self.watch.attempted(agent, attempt, action if attempt.accepted else None)
+
+
+def _placed(result: ValidationResult, at: str) -> Invalid:
+    issues = tuple(replace(issue, path=at + issue.path) for issue in result.issues)
+    return Invalid(issues, result.source.lenient)
 
 
 @runtime_checkable
@@ -281,6 +441,21 @@ class ValidationProcessor:
         checked = yield effect
         return refused(checked.issues, answer.terms, result.source) if checked.issues else result
 
+    def judge_action(
+        self, action: JSONObject, agent: str | Agent, branch: Branch | None = None
+    ) -> ValidationResult:
+        """Judge an action that no model wrote, such as one of a program, by what an agent may do.
+
+        Nothing is counted.
+        """
+        return judge_action(action, self.terms(agent, branch))
+
+    def refused(
+        self, issues: Iterable[Issue], agent: str | Agent, branch: Branch | None = None
+    ) -> ValidationResult:
+        """Return the verdict on an agent's reply that has these faults; nothing is counted."""
+        return refused(tuple(issues), self.terms(agent, branch))
+
     def terms(
         self,
         agent: str | Agent,
@@ -400,16 +575,16 @@ class ActionSteering:
             return steering_text(context)
         return self.speaking.prompt(context)
 
-    def correction(self, situation: Situation) -> str:
+    def correction(self, context: CorrectionContext) -> str:
         """Return what to change, for the model to read: more with each tier (requirement M75)."""
-        answer = situation.contract.answer
-        issues = situation.issues
+        answer = context.contract.answer
+        issues = context.issues
         cut = any(issue.remedy is Remedy.SHORTEN for issue in issues)
-        if cut or situation.tool is not None or not isinstance(answer, ActionAnswer):
-            return self.otherwise.correction(situation)
+        if cut or context.tool is not None or not isinstance(answer, ActionAnswer):
+            return self.otherwise.correction(context)
 
-        words = self.speaking.prompt(self._context(answer, issues, situation.tier))
-        return self.otherwise.correction(situation) if words is None else words
+        words = self.speaking.prompt(self._context(answer, issues, context.tier))
+        return self.otherwise.correction(context) if words is None else words
 
     def _context(
         self, answer: ActionAnswer, issues: tuple[Issue, ...], count: int
@@ -590,4 +765,4 @@ def _accepted(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
 
     if isinstance(exchange.reply, DirectAnswer):
         return cast("ValidationResult", exchange.reply.answer)
-    return answer.of_message(exchange.transcript[-1])
+    return answer.of_draft(draft_of(exchange.transcript[-1]))

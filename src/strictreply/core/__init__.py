@@ -1,13 +1,22 @@
-"""The extension API: what an API or a client library is made of, outside of this package.
+"""The extension API: what this package's outer layers, another API or client library are made of.
 
 An API is one :class:`Wire`, a client library one :class:`SDK`; :func:`register_api` and
-:func:`register_sdk` make them known.
+:func:`register_sdk` make them known. The modules beside hold what hosts of the loop, readers of
+schemas and kits need: ``arguments``, ``calls``, ``forms``, ``judging``, ``schemas``, ``text``.
 """
 
+from strictreply.contract._answer import Answer
+from strictreply.contract._contract import Check, Checked
+from strictreply.contract._driving import adrive, drive
+from strictreply.contract._judge import judge, judge_opened, opened_for
+from strictreply.reading._decoding import decode
+from strictreply.retry._asking import CallPlan
+from strictreply.retry._failures import Failure, classify
+from strictreply.retry._shaping import shape
 from strictreply.sdks._known import register_sdk
 from strictreply.sdks._sdk import SDK, Door
 from strictreply.values._drafts import Answered, Draft, DraftCall, UserInput
-from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Message, Work
 from strictreply.values._replies import UsageNames
 from strictreply.values._requests import (
     CHOICE,
@@ -37,15 +46,20 @@ from strictreply.wires._wire import (
 
 __all__ = [
     "CHOICE",
+    "DEFAULT_LIMITS",
     "FORMAT",
     "JSON",
     "PARALLEL",
     "SDK",
     "USAGE",
+    "Answer",
     "AnswerFormat",
     "Answered",
     "Assembly",
     "CallPiece",
+    "CallPlan",
+    "Check",
+    "Checked",
     "Choice",
     "ChunkRead",
     "Declared",
@@ -55,6 +69,7 @@ __all__ = [
     "DraftCall",
     "Event",
     "EventReader",
+    "Failure",
     "JSONObject",
     "Message",
     "NeedsNothing",
@@ -67,6 +82,15 @@ __all__ = [
     "UsageNames",
     "UserInput",
     "Wire",
+    "Work",
+    "adrive",
+    "classify",
+    "decode",
+    "drive",
+    "judge",
+    "judge_opened",
+    "opened_for",
     "register_api",
     "register_sdk",
+    "shape",
 ]

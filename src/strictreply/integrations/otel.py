@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from strictreply import Attempt, CallFailed, Issue
-from strictreply.client._wrapped import Wrapped
+from strictreply.core import CallPlan, JSONObject
+from strictreply.core.calls import Wrapped
+from strictreply.core.forms import peek
 from strictreply.integrations import load
-from strictreply.retry._asking import CallPlan
-from strictreply.values._limits import JSONObject
 from strictreply.wires import wire_named
-from strictreply.wires._members import peek
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -66,7 +65,7 @@ ASKED = {
     **dict.fromkeys(_TOKEN_LIMITS, "gen_ai.request.max_tokens"),
     **{name: f"gen_ai.request.{name}" for name in _PARAMETERS},
 }
-OF_ATTEMPT = ("number", "tier", "scope", "escalation", "leniency", "refused")
+OF_ATTEMPT = ("number", "tier", "scope", "escalation", "lenient", "dropped_params")
 # exceptions are not recorded: they hold words of others
 _QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
 _PORTS = {"http": 80, "https": 443}

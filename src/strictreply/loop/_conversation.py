@@ -8,16 +8,13 @@ from typing import Final, cast
 
 from pydantic_core import to_json
 
-from strictreply.contract._channels import compact
+from strictreply import AssistantReply, ContractError, DirectAnswer, ToolCall
+from strictreply.core import Draft, DraftCall, JSONObject, Message, Replay, decode
+from strictreply.core.forms import as_json
+from strictreply.core.judging import Channel
+from strictreply.core.text import compact
 from strictreply.loop._results import encodable, encodable_text, text_of
 from strictreply.loop._values import AgentToolCallResult
-from strictreply.reading._decoding import decode
-from strictreply.values._drafts import Draft, DraftCall
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import Channel, JSONObject, Message
-from strictreply.values._replies import AssistantReply, DirectAnswer, ToolCall
-from strictreply.wires._members import as_json
-from strictreply.wires._wire import Replay
 
 _MESSAGES_FORM: Final = (
     "give messages: a text, or the conversation with the user's turn last, each turn a mapping of "

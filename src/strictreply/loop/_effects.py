@@ -6,19 +6,17 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar, overload
 
-from strictreply.contract._tool import Tool
+from strictreply import AssistantReply, Attempt, Tool, ToolCall, ToolError, Usage
+from strictreply.core import Message
 from strictreply.loop._sessions import SessionStore
 from strictreply.loop._values import AgentToolCallResult
-from strictreply.values._errors import ToolError
-from strictreply.values._limits import Message
-from strictreply.values._replies import AssistantReply, Attempt, ToolCall, Usage
 
 Used = TypeVar("Used")
 
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """Effect: ask for the next reply, answered with :class:`Asked` or an error.
+    """Effect: ask for the next reply, answered with :class:`AcceptedReply` or an error.
 
     ``is_first`` holds until a tool is called; ``keyword`` is that of a request for the turns.
     """
@@ -29,7 +27,7 @@ class AskModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AcceptedReply:
     """A reply that fits: the assistant's turn for the transcript, the typed reply, and its cost."""
 
     message: Message = field(repr=False)
@@ -78,13 +76,13 @@ class EffectRaised:
 Effect: TypeAlias = AskModel | RunTools | Callable[[SessionStore], object]
 """What the loop wants done; a function uses the session store."""
 Event: TypeAlias = object
-"""What answers an effect: Asked, a tuple of ToolOutcome, what the function returned; or
+"""What answers an effect: AcceptedReply, a tuple of ToolOutcome, what the function returned; or
 EffectRaised.
 """
 
 
 @overload
-def result_of(effect: AskModel) -> Generator[Effect, Event, Asked]: ...
+def result_of(effect: AskModel) -> Generator[Effect, Event, AcceptedReply]: ...
 @overload
 def result_of(effect: RunTools) -> Generator[Effect, Event, tuple[ToolOutcome, ...]]: ...
 @overload

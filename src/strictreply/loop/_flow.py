@@ -14,7 +14,8 @@ use of store   what it returned      Opening. A new conversation needs none. The
                                      waits for its client reads both and claims the calls: then
                                      RunTools for each that was approved, between two uses that keep
                                      that it begins and what it returned; then AskModel
-AskModel       Asked                 The end, when the reply is an answer, or when all of its calls
+AskModel       AcceptedReply                 The end, when the reply is an answer, or when all of
+its calls
                                      wait for the client. Else RunTools with the calls that are run
                                      here; or at once AskModel, when each repeats too often
 RunTools       tuple[ToolOutcome]    AskModel with the results; the end, when other calls of the
@@ -38,8 +39,10 @@ from itertools import count
 from operator import add, methodcaller
 from typing import Final
 
-from strictreply.contract._channels import compact
-from strictreply.contract._judge import judge_opened
+from strictreply import AbortRun, AssistantReply, DirectAnswer, Invalid, ReplyHalted, ToolCall
+from strictreply.core import Message, Opened, judge_opened
+from strictreply.core.text import compact
+from strictreply.core.tools import written_arguments
 from strictreply.loop._conversation import (
     answer_text,
     native_arguments,
@@ -48,7 +51,7 @@ from strictreply.loop._conversation import (
     with_ids_of,
 )
 from strictreply.loop._effects import (
-    Asked,
+    AcceptedReply,
     AskModel,
     Effect,
     EffectRaised,
@@ -95,10 +98,6 @@ from strictreply.loop._values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.values._errors import AbortRun, ReplyHalted
-from strictreply.values._limits import Message
-from strictreply.values._replies import AssistantReply, DirectAnswer, Invalid, ToolCall
-from strictreply.wires._wire import Opened
 
 CONVERSATION: Final = "default"
 """Id of the only conversation context."""
@@ -350,9 +349,11 @@ def _reminders(run: RunLoop, turn: Turn) -> list[Message]:
     return [run.replay.user(" ".join(texts))] if texts else []
 
 
-def _with_answer(run: RunLoop, state: Progress, asked: Asked, reply: DirectAnswer) -> Progress:
+def _with_answer(
+    run: RunLoop, state: Progress, asked: AcceptedReply, reply: DirectAnswer
+) -> Progress:
     """Note the answer."""
-    run.asked.append(asked)
+    run.replies.append(asked)
     turn = with_messages(state.turn, [reply_message(asked.message, reply, run.replay)])
 
     return replace(
@@ -360,12 +361,12 @@ def _with_answer(run: RunLoop, state: Progress, asked: Asked, reply: DirectAnswe
         turn=replace(turn, iterations=turn.iterations + 1),
         answer=answer_text(reply),
         # Of the turn, as far as this process asked.
-        usage=asdict(reduce(add, [one.usage for one in run.asked])),
+        usage=asdict(reduce(add, [one.usage for one in run.replies])),
     )
 
 
 def _take_calls(
-    run: RunLoop, turn: Turn, messages: Sequence[Message], asked: Asked
+    run: RunLoop, turn: Turn, messages: Sequence[Message], asked: AcceptedReply
 ) -> ToolCallManifest:
     """Note a reply, and return its calls.
 
@@ -376,7 +377,7 @@ def _take_calls(
     came = run.replay.read(asked.message)
     draft = with_ids_of(came, asked.reply, run.calls)
     message = asked.message if draft is came else run.replay.written(draft)
-    run.asked.append(replace(asked, message=message))
+    run.replies.append(replace(asked, message=message))
 
     tools = run.contract.by_name
     made: list[AgentToolCall] = []
@@ -385,7 +386,7 @@ def _take_calls(
         tool = tools[call.tool]
         arguments = native_arguments(call, draft)
         if arguments is None:
-            arguments = compact(tool.spelled(call.args))
+            arguments = compact(written_arguments(tool, call.args))
             is_sound = False
         if not is_text(call.id):
             is_sound = False
@@ -415,7 +416,7 @@ def _take_calls(
 
 def _with_calls(run: RunLoop, turn: Turn, manifest: ToolCallManifest) -> Turn:
     """Add the last reply, which makes calls, to a turn."""
-    asked = run.asked[-1]
+    asked = run.replies[-1]
     return replace(
         with_messages(turn, [reply_message(asked.message, asked.reply, run.replay)]),
         iterations=turn.iterations + 1,
@@ -480,10 +481,10 @@ def _refuse_endless(run: RunLoop, turn: Turn) -> None:
     if bound is None:
         return
 
-    spent = sum(asked.usage.total_tokens for asked in run.asked)
+    spent = sum(asked.usage.total_tokens for asked in run.replies)
     if spent >= bound:
-        attempts = tuple(attempt for asked in run.asked for attempt in asked.attempts)
-        message = f"halted after {spent} tokens in {len(run.asked)} asks"
+        attempts = tuple(attempt for asked in run.replies for attempt in asked.attempts)
+        message = f"halted after {spent} tokens in {len(run.replies)} asks"
         raise ReplyHalted(message, reason="tokens", attempts=attempts)
 
 

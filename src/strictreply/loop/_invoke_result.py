@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypedDict, Unpack
 
+from strictreply import Issue, StrictReplyError
+from strictreply.core.text import Worded
 from strictreply.loop._values import Value
-from strictreply.values._errors import StrictReplyError
-from strictreply.values._issues import Issue, Worded
 
 MAX_LISTED = 12
 RULESET = "AGN-036/draft-1"  # the rules of a result: the published text calls itself a draft (X12)

@@ -7,8 +7,10 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from strictreply.contract._channels import args_shape
-from strictreply.contract._tool import Tool
+from strictreply import Invalid, Limits, Tool
+from strictreply.core import JSONObject, decode
+from strictreply.core.judging import args_shape
+from strictreply.core.text import pointer
 from strictreply.loop._invoke_result import Breach
 from strictreply.loop._invoke_result import InvokeCode as Code
 from strictreply.loop._rule import (
@@ -26,10 +28,6 @@ from strictreply.loop._rule import (
     placed,
     whole_rule,
 )
-from strictreply.reading._decoding import decode
-from strictreply.values._issues import pointer
-from strictreply.values._limits import JSONObject, Limits
-from strictreply.values._replies import Invalid
 
 CALLS: Final = "/tool_calls"
 MANIFEST_RESULTS: Final = "/tool_call_results"

@@ -25,13 +25,25 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
-from strictreply.client._client import AsyncStrictClient, StrictClient
-from strictreply.client._relay import Accepted
-from strictreply.client._wrapped import Exchange
-from strictreply.contract._contract import Contract
-from strictreply.contract._jsonable import NotJSON
+from strictreply import (
+    AbortRun,
+    Accepted,
+    AsyncStrictClient,
+    Contract,
+    Exchange,
+    StrictClient,
+    StrictReplyError,
+    ToolError,
+    ToolExecutionError,
+    ToolResultError,
+)
+from strictreply.core import JSONObject
+from strictreply.core.calls import signal_of
+from strictreply.core.judging import NotJSON
+from strictreply.core.text import printable
+from strictreply.core.tools import begin_call, finish_call
 from strictreply.loop._effects import (
-    Asked,
+    AcceptedReply,
     AskModel,
     Effect,
     EffectRaised,
@@ -45,16 +57,6 @@ from strictreply.loop._results import error_json, result_json
 from strictreply.loop._run_values import NOT_GIVEN, OnEvent, ToolFinished, ToolStarted
 from strictreply.loop._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
 from strictreply.loop._values import AgentToolCallResult
-from strictreply.values._control_flow import signal_of
-from strictreply.values._errors import (
-    AbortRun,
-    StrictReplyError,
-    ToolError,
-    ToolExecutionError,
-    ToolResultError,
-)
-from strictreply.values._issues import printable
-from strictreply.values._limits import JSONObject
 
 ThreadResult = TypeVar("ThreadResult")
 GroupResult = TypeVar("GroupResult")
@@ -233,11 +235,11 @@ def with_context(contract: Contract[Any], context: object) -> Contract[Any]:
     return contract.replace(tools=tuple(tool.with_context(context) for tool in contract.tools))
 
 
-def asked_of(exchange: Exchange) -> Asked:
+def asked_of(exchange: Exchange) -> AcceptedReply:
     """Return what a turn needs of an exchange."""
     first, *others = exchange.attempts
     usage = exchange.usage if others else first.usage
-    return Asked(exchange.transcript[-1], exchange.reply, usage, exchange.attempts)
+    return AcceptedReply(exchange.transcript[-1], exchange.reply, usage, exchange.attempts)
 
 
 def _used(sessions: SessionStore, use: Callable[[SessionStore], object]) -> Event:
@@ -339,7 +341,7 @@ class ToolRunner:
 
                 if inspect.isawaitable(value):
                     # an async function behind a decorator that is not: its code runs in this task
-                    rest = run.tool.finish(value, call_id=run.call.id)
+                    rest = finish_call(run.tool, value, call_id=run.call.id)
                     (value,) = await _gathered([partial(_awaited, run, rest)])
         except ToolExecutionError as error:
             return self._failed(run, error, start)
@@ -419,7 +421,7 @@ def _run_here(run: RunTool) -> Any:
 def _begun(run: RunTool) -> Any:
     """Run the code of a call as far as it does not await, like :func:`_run_here`."""
     try:
-        return run.tool.begin(run.call.args, call_id=run.call.id)
+        return begin_call(run.tool, run.call.args, call_id=run.call.id)
     except asyncio.CancelledError as error:
         raise _cancelled_itself(run, error) from error
 

@@ -7,13 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
-from strictreply.contract._tool import Tool, is_duration
+from strictreply import ContractError, Invalid, Tool
+from strictreply.core import DEFAULT_LIMITS, decode
+from strictreply.core.arguments import IN_POLICIES, helpful, is_count, is_duration
 from strictreply.loop._values import AgentToolCall, canonical
-from strictreply.reading._decoding import decode
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import DEFAULT_LIMITS, is_count
-from strictreply.values._mistakes import IN_POLICIES, helpful
-from strictreply.values._replies import Invalid
 
 # Six bytes a character at worst stay within the limits of a reply.
 MOST_RESULT_CHARS: Final = 150_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from strictreply.core import decode
 from strictreply.loop._invoke_result import (
     Breach,
     InvokeCode,
@@ -23,7 +24,6 @@ from strictreply.loop._values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.reading._decoding import decode
 
 
 def approval_of(result: AgentToolCallResult) -> tuple[bool, str] | None:

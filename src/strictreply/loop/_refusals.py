@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from strictreply.core.judging import is_json
 from strictreply.loop._effects import RunTool
 from strictreply.loop._invoke_result import InvokeCode as Code
 from strictreply.loop._invoke_result import InvokeError, InvokeFailed, InvokeResult
@@ -31,7 +32,6 @@ from strictreply.loop._values import (
     ResponseKind,
     ToolCallManifest,
 )
-from strictreply.reading._decoding import is_json
 
 _OPTIONS: Final = ValidatorOptions()
 
@@ -58,7 +58,7 @@ def is_text(value: object) -> bool:
 
 
 def _lacks_input(request: Envelope, _: Progress) -> bool:
-    # Asked only of a request with an owner, as the rules of a type are.
+    # AcceptedReply only of a request with an owner, as the rules of a type are.
     parts = request.tool_results or request.input_artifacts or request.clip_board_images
     has_input = bool(parts) or is_text(request.instructions)
     return not has_input and is_text(request.org) and is_text(request.user)

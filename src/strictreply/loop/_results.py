@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from strictreply.contract._channels import compact
-from strictreply.contract._jsonable import NotJSON, jsonable
+from strictreply.core import JSON, decode
+from strictreply.core.judging import NotJSON, is_json, jsonable
+from strictreply.core.text import compact
 from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
-from strictreply.reading._decoding import decode, is_json
-from strictreply.values._limits import JSON
 
 Plain = TypeVar("Plain")
 

@@ -12,11 +12,11 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, Unpack, cast
 
-from strictreply.contract._tool import Tool
+from strictreply import Tool
+from strictreply.core.forms import peek
+from strictreply.core.text import pointer, pointer_tokens
 from strictreply.loop._invoke_result import Breach, InvokeCode, InvokeError
 from strictreply.loop._values import PipelineStep, Value
-from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.wires._members import peek
 
 ARRAYS = (list, tuple)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from strictreply.core import JSONObject, Message
 from strictreply.loop._values import AgentContext, AgentResponse, Session, ToolCallManifest, Turn
-from strictreply.values._limits import JSONObject, Message
 
 _NO_SESSION: Final = Session(id="")
 _NO_TURN: Final = Turn(id="")

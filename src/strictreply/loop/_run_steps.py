@@ -6,8 +6,9 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from strictreply.contract._contract import Contract
-from strictreply.loop._effects import Asked
+from strictreply import Contract, ToolCall
+from strictreply.core import Replay
+from strictreply.loop._effects import AcceptedReply
 from strictreply.loop._invoke_result import InvokeError
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._refusals import REFUSED_BEHIND, errors_left
@@ -15,9 +16,7 @@ from strictreply.loop._run_state import Progress
 from strictreply.loop._sessions import SessionClaim, SessionStore
 from strictreply.loop._step_walk import StepWalk
 from strictreply.loop._values import AgentContext, AgentPipelineContextType, Envelope, PipelineStep
-from strictreply.values._replies import ToolCall
 from strictreply.wires import WIRES
-from strictreply.wires._wire import Replay
 
 _NOTHING: Final = Progress()
 
@@ -70,7 +69,7 @@ class RunLoop(StepWalk[Progress]):
 
     kind: AgentPipelineContextType = AgentPipelineContextType.INITIAL
     """Whether it begins a conversation, its next turn, or goes on with one that waits."""
-    asked: list[Asked] = field(default_factory=list)
+    replies: list[AcceptedReply] = field(default_factory=list)
     """The valid replies, in order."""
     calls: tuple[ToolCall, ...] = ()
     """The calls of the last reply."""

@@ -8,10 +8,21 @@ from typing import Any, Final, TypeAlias, cast
 
 from pydantic_core import to_json
 
-from strictreply.client._relay import Provisional, Retracted
-from strictreply.client._wrapped import RequestKeywords
+from strictreply import (
+    Attempt,
+    ContractError,
+    DirectAnswer,
+    Provisional,
+    Retracted,
+    StrictReplyError,
+    ToolCall,
+    Usage,
+)
+from strictreply.core import JSONObject, Message, Replay
+from strictreply.core.arguments import ON_RUNS, with_hints
+from strictreply.core.calls import RequestKeywords
 from strictreply.loop._conversation import messages_of
-from strictreply.loop._effects import Asked, ToolOutcome
+from strictreply.loop._effects import AcceptedReply, ToolOutcome
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._run_steps import RunObserver
 from strictreply.loop._sessions import SessionStore
@@ -25,12 +36,7 @@ from strictreply.loop._values import (
     ResponseKind,
     StepTrace,
 )
-from strictreply.values._errors import ContractError, StrictReplyError
-from strictreply.values._limits import JSONObject, Message
-from strictreply.values._mistakes import ON_RUNS, with_hints
-from strictreply.values._replies import Attempt, DirectAnswer, ToolCall, Usage
 from strictreply.wires import WIRES
-from strictreply.wires._wire import Replay
 
 _RESULT_FORM: Final = (
     "results= holds an object for each pending call: tool_call_id and name, as the call has them, "
@@ -52,7 +58,7 @@ class Run:
     """What the client gets; None when the run was cancelled."""
     transcript: list[Message] = field(repr=False)
     """The conversation so far."""
-    asked: tuple[Asked, ...] = field(repr=False)
+    replies: tuple[AcceptedReply, ...] = field(repr=False)
     """Every accepted reply of this run, in order."""
     trace: tuple[StepTrace, ...] = field(repr=False)
     """Every step that was entered, in order."""
@@ -83,7 +89,7 @@ class Run:
             )
             raise Unanswered(f"the run is paused for results of: {names}; {how}")
 
-        reply = self.asked[-1].reply
+        reply = self.replies[-1].reply
         return reply.answer if isinstance(reply, DirectAnswer) else None
 
     @property
@@ -104,12 +110,12 @@ class Run:
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """Every ask of every exchange, refused replies included."""
-        return tuple(attempt for asked in self.asked for attempt in asked.attempts)
+        return tuple(attempt for asked in self.replies for attempt in asked.attempts)
 
     @property
     def usage(self) -> Usage:
         """The tokens of all attempts together."""
-        return sum((asked.usage for asked in self.asked), Usage())
+        return sum((asked.usage for asked in self.replies), Usage())
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,11 @@ from uuid import uuid4
 
 import anyio
 
-from strictreply.client._client import AsyncStrictClient, StrictClient
-from strictreply.contract._driving import adrive, drive, unharmed
-from strictreply.contract._tool import must_be_awaited
+from strictreply import AbortRun, AsyncStrictClient, ContractError, StrictClient, StrictReplyError
+from strictreply.core import Message, adrive, drive
+from strictreply.core.arguments import IN_RUNS, must_be, must_have, refuse_foreign
+from strictreply.core.calls import is_control_flow, unharmed
+from strictreply.core.tools import must_be_awaited, refuse_unrunnable
 from strictreply.loop._conversation import result_messages
 from strictreply.loop._effects import Effect, Event
 from strictreply.loop._flow import run_flow
@@ -56,16 +58,6 @@ from strictreply.loop._sessions import (
 )
 from strictreply.loop._step_walk import WalkEnd
 from strictreply.loop._values import AgentContext, LineStatus, PipelineStep
-from strictreply.values._control_flow import is_control_flow
-from strictreply.values._errors import (
-    AbortRun,
-    ContractError,
-    StrictReplyError,
-    must_be,
-    must_have,
-)
-from strictreply.values._limits import Message
-from strictreply.values._mistakes import IN_RUNS, refuse_foreign
 from strictreply.wires import wire_named
 
 _SHAPELESS: Final = frozenset({"model", "stream"})
@@ -252,7 +244,7 @@ class _OpenRun:
         # Before anything is asked: a sync run could not await it.
         for tool in contract.by_name.values():
             if tool.function is not None:
-                tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
+                refuse_unrunnable(tool, awaited=isinstance(client, AsyncStrictClient))
 
         self.keywords = numbering(client, given)
 
@@ -316,7 +308,7 @@ class _OpenRun:
             ran = self.loop.claim.manifest.tool_call_results
             transcript += result_messages(ran, self.loop.contract.channel, self.loop.replay)
 
-        asked = tuple(self.loop.asked)
+        asked = tuple(self.loop.replies)
         return Run(end.context.response, transcript, asked, end.trace, self.sessions)
 
     def release(self) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from pydantic_core import PydanticSerializationError
 
+from strictreply import ContractError, StrictReplyError
+from strictreply.core.text import printable
 from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
 from strictreply.loop._values import (
     Session,
@@ -19,8 +21,6 @@ from strictreply.loop._values import (
     Turn,
     Value,
 )
-from strictreply.values._errors import ContractError, StrictReplyError
-from strictreply.values._issues import printable
 
 _MANIFEST: Final = "/tool_call_manifest"
 

@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from strictreply import ContractError
 from strictreply.loop._sessions import (
     CLAIM_SECONDS,
     Records,
@@ -23,7 +24,6 @@ from strictreply.loop._sessions import (
     WaitingManifest,
 )
 from strictreply.loop._values import Session, Turn, Value
-from strictreply.values._errors import ContractError
 
 # "SRS1" in ASCII marks a file as a session store (``PRAGMA application_id``).
 APPLICATION_ID: Final = 0x53525331

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Final, Self, cast
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
-from strictreply.contract._jsonable import NotJSON, jsonable
-from strictreply.values._errors import ToolResultError
-from strictreply.values._field_words import FieldWords
-from strictreply.values._limits import JSONObject
+from strictreply import ToolResultError
+from strictreply.core import JSONObject
+from strictreply.core.arguments import FieldWords
+from strictreply.core.judging import NotJSON, jsonable
 
 
 class AgentPipelineContextType(StrEnum):

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields, replace
 from inspect import isasyncgenfunction, isawaitable, iscoroutine, iscoroutinefunction
 from typing import Any, Final, Self, TypeAlias, cast
 
-from strictreply.contract._driving import adrive, drive
+from strictreply import ContractError
+from strictreply.core import adrive, drive
 from strictreply.loop._effects import EffectRaised
 from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
 from strictreply.loop._sessions import manifest_id
@@ -20,7 +21,6 @@ from strictreply.loop._values import (
 )
 from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
 from strictreply.pipeline._values import AgentPipelineContext
-from strictreply.values._errors import ContractError
 
 _PROMPT: Final = (PipelineStep.PROMPT_CONTENT_PROVIDER_INITIALIZER, PipelineStep.REASONER)
 _NEW: Final = (PipelineStep.AGENT_CONTEXT_RESOLVER, PipelineStep.AGENT_SESSION_CREATOR)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from strictreply.core.arguments import is_count
 from strictreply.loop._invoke_result import Breach
 from strictreply.loop._invoke_result import InvokeCode as Code
 from strictreply.loop._manifest_rules import (
@@ -36,7 +37,6 @@ from strictreply.loop._rule import (
     placed,
 )
 from strictreply.loop._values import ResponseKind
-from strictreply.values._limits import is_count
 
 RESPONSE_RESULTS: Final = "/tool_results"
 

@@ -9,7 +9,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final, NamedTuple, cast, get_args
 
-from strictreply.contract._tool import Tool
+from strictreply import ContractError, Tool
 from strictreply.loop._invoke_result import Breach, InvokeResult
 from strictreply.loop._invoke_result import InvokeCode as Code
 from strictreply.loop._manifest_rules import CALLS, MANIFEST, MANIFEST_RESULTS
@@ -43,7 +43,6 @@ from strictreply.loop._rule import (
 from strictreply.loop._values import AgentPipelineContextType, PipelineStep, ToolCallManifest
 from strictreply.pipeline._response_rules import RESPONSE
 from strictreply.pipeline._values import AgentPipelineContext, ResponseType, fingerprint
-from strictreply.values._errors import ContractError
 
 _INPUT: Final = (
     "/envelope/instructions",

@@ -9,6 +9,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, cast, get_args, get_type_hints
 
+from strictreply.core import JSONObject
 from strictreply.loop._values import (
     AgentContext,
     AgentPipelineContextType,
@@ -22,7 +23,6 @@ from strictreply.loop._values import (
     canonical,
     json_members,
 )
-from strictreply.values._limits import JSONObject
 
 
 class ResponseType(StrEnum):

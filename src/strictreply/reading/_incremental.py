@@ -164,7 +164,7 @@ class IncrementalReader:
         self._value_of_word: JSON = None
 
         self.stop: Stop | None = None
-        self.lost = False  # with an unpaired surrogate that is not an escape
+        self.lost: bool = False  # with an unpaired surrogate that is not an escape
         self.loose_end = False  # what follows the value is left unread
 
     def feed(self, piece: str) -> Stop | None:

@@ -17,7 +17,7 @@ from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, Consult, RetryPolicy, Step, steps_in_force
 from strictreply.retry._replaying import encodable, replayed
 from strictreply.retry._scoping import Scope, own_scope, shown
-from strictreply.retry._steering import Situation, Steering, corrections, is_at
+from strictreply.retry._steering import CorrectionContext, Steering, corrections, is_at
 from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject, Message, Work, is_count, utf8_size
@@ -161,7 +161,7 @@ def without(ask: CallPlan, turn: AskTurn, refused: frozenset[str]) -> AskTurn:
 
     if FORMAT in refused and ask.contract.channel == "native":
         contract = ask.contract
-        if turn.scope is not None and ask.policy.scope != "cached" and not turn.is_bound:
+        if turn.scope is not None and not ask.policy.keep_prompt_cache and not turn.is_bound:
             has_calls = bool(ask.wire.replay.ids(ask.base.conversation))
             contract = contract_for(contract, turn.scope, has_calls=has_calls)
 
@@ -175,7 +175,7 @@ def without(ask: CallPlan, turn: AskTurn, refused: frozenset[str]) -> AskTurn:
 
 
 def _is_narrow(ask: CallPlan, bad: BadReply) -> bool:
-    return not (ask.policy.allow_tool_switch or bad.may_miss)
+    return not (ask.policy.allow_other_tool or bad.may_miss)
 
 
 def next_turn(ask: CallPlan, turn: AskTurn, bad: BadReply | None, step: Again) -> AskTurn:
@@ -189,7 +189,7 @@ def next_turn(ask: CallPlan, turn: AskTurn, bad: BadReply | None, step: Again) -
     if step.words is not None:
         words = [step.words]
     else:
-        words = corrections(ask.steering, _situations(ask, bad, step.tier))
+        words = corrections(ask.steering, _contexts(ask, bad, step.tier))
 
     prefix = _prefix(turn, bad)
     draft, seen = _replay(ask.wire.replay, turn, bad, scope)
@@ -274,9 +274,9 @@ def consult_for(ask: CallPlan, turn: AskTurn, bad: BadReply | None, step: Again)
     if not steps or steps[-1] != "human":
         return None
 
-    situations = _situations(ask, bad, step.tier)
-    whole = Situation(bad.issues, ask.contract, step.tier, number=step.tier - bad.repeats)
-    return Consult(situations[0] if len(situations) == 1 else whole, ask.policy.ask_human)
+    contexts = _contexts(ask, bad, step.tier)
+    whole = CorrectionContext(bad.issues, ask.contract, step.tier, number=step.tier - bad.repeats)
+    return Consult(contexts[0] if len(contexts) == 1 else whole, ask.policy.ask_human)
 
 
 def _steps(ask: CallPlan, turn: AskTurn, bad: BadReply, tier: int) -> list[Step]:
@@ -308,7 +308,7 @@ def _escalated(
 ) -> Request:
     contract = ask.contract
     scope = bad.scope if _is_narrow(ask, bad) else None
-    cached = ask.policy.scope == "cached"
+    keeps_cache = ask.policy.keep_prompt_cache
     if "forced_tool" in steps and scope is None:
         only = bad.scope.only if bad.scope else None
         contract = contract.with_choice(only.tool if only else "required")
@@ -323,7 +323,9 @@ def _escalated(
     # a model that thinks refuses to be forced, so that the words alone ask for the call
     asked = None if bad.is_bound else scope
     has_calls = bool(ask.wire.replay.ids(base.turns))
-    request = narrowed(contract, base, asked, unwanted, cached=cached, has_calls=has_calls)
+    request = narrowed(
+        contract, base, asked, unwanted, keeps_cache=keeps_cache, has_calls=has_calls
+    )
     if "forced_tool" in steps and request.choice is not None:
         ours.add(CHOICE)
 
@@ -346,14 +348,14 @@ def _keywords(steps: list[Step]) -> JSONObject:
     return keywords
 
 
-def _situations(ask: CallPlan, bad: BadReply, tier: int) -> tuple[Situation, ...]:
+def _contexts(ask: CallPlan, bad: BadReply, tier: int) -> tuple[CorrectionContext, ...]:
     """Return what the corrections are about.
 
     That is each call that is retried, with its own faults, or the reply as a whole.
     """
     issues = bad.issues
     about = bad.scope
-    whole = Situation(issues, ask.contract, tier, number=tier - bad.repeats)
+    whole = CorrectionContext(issues, ask.contract, tier, number=tier - bad.repeats)
 
     if about is not None and about.part is not None:
         tool = about.only.tool if about.only else None
@@ -365,12 +367,12 @@ def _situations(ask: CallPlan, bad: BadReply, tier: int) -> tuple[Situation, ...
     places = [call.at for call in about.calls]
     others = [issue for issue in issues if not any(is_at(issue.path, at) for at in places)]
 
-    situations: list[Situation] = []
+    contexts: list[CorrectionContext] = []
     for call in about.calls:
         own = [issue for issue in issues if is_at(issue.path, call.at)]
-        situations.append(replace(whole, issues=(*others, *own), tool=call.tool, at=call.at))
+        contexts.append(replace(whole, issues=(*others, *own), tool=call.tool, at=call.at))
 
-    return tuple(situations)
+    return tuple(contexts)
 
 
 def _limits(ask: CallPlan, raises: int) -> JSONObject:

@@ -34,7 +34,7 @@ def narrowed(
     scope: Scope | None,
     unwanted: frozenset[str],
     *,
-    cached: bool,
+    keeps_cache: bool,
     has_calls: bool,
 ) -> Request:
     """Return the request that asks for a scope alone, or for the whole reply.
@@ -43,7 +43,7 @@ def narrowed(
     """
     is_native = contract.channel == "native"
 
-    if scope is not None and not cached:
+    if scope is not None and not keeps_cache:
         if is_native:
             # forced calls are all that is wanted, or an answer by a schema of its own
             request = replace(request, format=None)

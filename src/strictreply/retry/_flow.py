@@ -62,10 +62,10 @@ from strictreply.values._replies import (
     AssistantReply,
     Attempt,
     Invalid,
+    StoppedEarly,
     Usage,
     Valid,
     Verdict,
-    Vetoed,
     without_transport,
 )
 from strictreply.wires._dialects import IDS_OF_SERVERS
@@ -115,9 +115,9 @@ class Notify:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Effect: take the cost of a repeat from the client's bucket, which holds ``quota`` repeats."""
+    """Effect: take the cost of a repeat from the client's bucket of ``retry_budget`` repeats."""
 
-    quota: int
+    retry_budget: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +132,14 @@ class Replied:
     """Seconds between the last event and the call."""
     fault: Issue | None = None
     """What ended the reading of a stream before its own end; None for nothing."""
-    vetoed: Vetoed | None = None
+    stopped_early: StoppedEarly | None = None
     """Where the stream was closed by us; None when it was not."""
     is_behind_text: bool = False
     """Whether some text of the streamed reply has reached the caller.
 
     Only the calls beside it can then still be fixed.
     """
-    leniency: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
     """The ways of servers that were read as the API's, by name."""
 
 
@@ -236,7 +236,7 @@ class Judged:
     """
     is_behind_text: bool = False
     """Whether some text of the streamed reply has reached the caller."""
-    vetoed: Vetoed | None = None
+    stopped_early: StoppedEarly | None = None
     """Where the stream was closed by us; None when it was not."""
     own: Draft | None = None
     """The reply as it came, where it was spliced; None elsewhere."""
@@ -307,7 +307,7 @@ def _decided(
         attempts,
         spent,
         judged.failure,
-        scoped=has_scoped_calls and not ask.policy.allow_tool_switch,
+        scoped=has_scoped_calls and not ask.policy.allow_other_tool,
         clients_retries=ask.clients_retries,
         repeats=0 if bad is None else bad.repeats,
     )
@@ -345,16 +345,16 @@ def _called(
         judged = replace(judged, is_behind_text=True)
     if isinstance(event, Failed) and event.cut is not None:
         judged = replace(judged, cut=event.cut)
-    if isinstance(event, Replied) and event.leniency and judged.verdict is not None:
-        steps = (*event.leniency, *judged.verdict.leniency)
-        judged = replace(judged, verdict=replace(judged.verdict, leniency=steps))
+    if isinstance(event, Replied) and event.lenient and judged.verdict is not None:
+        steps = (*event.lenient, *judged.verdict.lenient)
+        judged = replace(judged, verdict=replace(judged.verdict, lenient=steps))
 
     check = None if judged.verdict is None else check_of(ask.contract, judged.verdict)
     if check is not None:
         checked = yield check
         spent += checked.seconds
         if isinstance(checked, Checked) and checked.issues and judged.verdict is not None:
-            judged = replace(judged, verdict=Invalid(checked.issues, judged.verdict.leniency))
+            judged = replace(judged, verdict=Invalid(checked.issues, judged.verdict.lenient))
 
     if isinstance(judged.verdict, Valid) and ask.policy.time_left(spent) == 0:
         judged = Judged(None, failure=_TOO_LATE, response=judged.response)
@@ -377,11 +377,11 @@ def _prepared(
 
     Return the step, or the end that came instead, and the seconds that are spent in all.
     """
-    if step.tier == 0 and ask.policy.quota is not None:
-        claimed = yield Claim(ask.policy.quota)
+    if step.tier == 0 and ask.policy.retry_budget is not None:
+        claimed = yield Claim(ask.policy.retry_budget)
         spent += claimed.seconds
         if isinstance(claimed, Noted) and not claimed.granted:
-            return End("failed", "retry_quota"), spent
+            return End("failed", "retry_budget"), spent
 
     if step.wait > 0:
         woke = yield Sleep(step.wait)
@@ -414,7 +414,12 @@ def _judge_event(ask: CallPlan, turn: AskTurn, sent: JSONObject, event: Replied 
         response = event.response
         if event.fault is not None:
             written = ask.wire.draft_in(response)
-            return Judged(Invalid((event.fault,)), written, response=response, vetoed=event.vetoed)
+            return Judged(
+                Invalid((event.fault,)),
+                written,
+                response=response,
+                stopped_early=event.stopped_early,
+            )
 
     opened = opened_for(ask.contract, response, ask.wire)
     if isinstance(opened, Invalid):
@@ -450,8 +455,8 @@ def _spliced(contract: Contract, scope: Scope | None, opened: Opened) -> Opened 
     if draft is opened.draft:
         return opened  # a whole reply came instead of a part
 
-    leniency = (*opened.leniency, *steps)
-    return replace(opened, draft=draft, leniency=leniency, is_exact=False)
+    lenient = (*opened.lenient, *steps)
+    return replace(opened, draft=draft, lenient=lenient, is_exact=False)
 
 
 def _judge_draft(ask: CallPlan, turn: AskTurn, opened: Opened, response: JSON) -> Judged:
@@ -468,7 +473,7 @@ def _judge_draft(ask: CallPlan, turn: AskTurn, opened: Opened, response: JSON) -
 
     ids = ask.wire.replay.ids(ask.base.conversation)
     taken = set(ids)
-    is_of_server = not IDS_OF_SERVERS.isdisjoint(opened.leniency)
+    is_of_server = not IDS_OF_SERVERS.isdisjoint(opened.lenient)
     if turn.numbers or counts_anew(ids) or is_of_server:
         draft = with_numbered_ids(draft, taken)
 
@@ -478,7 +483,7 @@ def _judge_draft(ask: CallPlan, turn: AskTurn, opened: Opened, response: JSON) -
 
     verdict = with_fresh_ids(draft, judge_opened(ask.contract, opened), taken)
     if is_numbered:
-        verdict = replace(verdict, leniency=(*verdict.leniency, "numbered_id"))
+        verdict = replace(verdict, lenient=(*verdict.lenient, "numbered_id"))
 
     return Judged(verdict, draft, opened.is_exact, response=response)
 
@@ -555,7 +560,7 @@ def _bad(ask: CallPlan, turn: AskTurn, judged: Judged) -> BadReply | None:
         limit_refused=judged.limit_refused,
         whole=whole,
         # there may have been calls behind the one that was stopped
-        may_miss=judged.vetoed is not None and ask.contract.parallel,
+        may_miss=judged.stopped_early is not None and ask.contract.parallel,
         words=words,
         repeats=repeats,
         is_told=judged.is_behind_text or (before is not None and before.is_told),
@@ -575,10 +580,10 @@ def _scope(
     if ask.base.is_kept:
         return None
 
-    if ask.policy.allow_tool_switch or is_bound:
+    if ask.policy.allow_other_tool or is_bound:
         return scope_of(ask.contract, draft, issues)
 
-    is_narrow = ask.policy.scope == "narrow"
+    is_narrow = not ask.policy.keep_prompt_cache
     # what is asked for alone needs another format than the caller's, which only "narrow" may change
     payload = is_narrow or not has_schema(ask.base)
 
@@ -603,9 +608,9 @@ def _attempt(
         correction=turn.correction,
         tier=turn.tier,
         scope=None if turn.scope is None else turn.scope.name,
-        leniency=() if judged.verdict is None else judged.verdict.leniency,
-        refused=tuple(sorted(refused)),
-        vetoed=judged.vetoed,
+        lenient=() if judged.verdict is None else judged.verdict.lenient,
+        dropped_params=tuple(sorted(refused)),
+        stopped_early=judged.stopped_early,
         usage=_usage(ask, sent, judged),
         seconds=seconds,
         escalation=turn.escalation,

@@ -14,7 +14,7 @@ the server complains a second time of a call that      TransportFailed ``invalid
 may stand in the conversation
 a fault that no retry can fix (``Remedy.STOP``)        ReplyHalted, by the fault
 a fault of a category in ``stop_on``                   ReplyRejected ``category``
-``max_retries``, ``arg_retries``, ``max_bad_calls``    ReplyRejected, by the budget
+``max_retries``, ``arg_retries``, ``max_invalid_calls``    ReplyRejected, by the budget
 are spent
 else                                                   a correction, of the next tier
 =====================================================  ===========================================
@@ -51,7 +51,7 @@ from strictreply.wires import wire_named
 from strictreply.wires._endings import may_be_of_conversation
 
 if TYPE_CHECKING:
-    from strictreply.retry._steering import Situation
+    from strictreply.retry._steering import CorrectionContext
 
 ESCALATION_TIER = 3
 STEPS = ("forced_tool", "response_format", "model", "human")
@@ -70,13 +70,13 @@ _BUDGETS: Mapping[str, bool] = {
     "max_retries": True,
     "arg_retries": True,
     "transport_retries": True,
-    "max_bad_calls": True,
+    "max_invalid_calls": True,
     "deadline": False,
     "max_tokens_total": True,
     "max_cost": False,
     "max_retry_after": False,
     "max_reply_tokens": True,
-    "quota": True,
+    "retry_budget": True,
 }
 _NEEDED = frozenset({"max_retries", "max_retry_after"})
 _LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
@@ -93,7 +93,7 @@ _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
 _REJECTED_WORDS = {
     "retries": "retries exhausted",
     "arg_retries": "argument retries exhausted",
-    "bad_calls": "too many bad tool calls",
+    "invalid_calls": "too many bad tool calls",
     "category": "a fault of a category in stop_on",
     "streamed": "its text had been streamed to the caller",
     "human": "ask_human returned None",
@@ -105,8 +105,8 @@ _REJECTED_WORDS = {
 class Consult:
     """Effect: ask a human for the correction of a reply."""
 
-    situation: Situation
-    ask: Callable[[Situation], Any]
+    context: CorrectionContext
+    ask: Callable[[CorrectionContext], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Consulted:
 
 def perform_consult(effect: Consult) -> Consulted:
     """Ask the human; raise ContractError when the callback turns out to be async."""
-    answer = effect.ask(effect.situation)
+    answer = effect.ask(effect.context)
     if inspect.iscoroutine(answer):
         answer.close()
         raise ContractError("RetryPolicy.ask_human is async; use an async client")
@@ -209,12 +209,12 @@ def _wrong_choice(policy: RetryPolicy) -> str:
 
     if type(policy.max_reply_tokens) not in whole:
         return "max_reply_tokens must be a whole number of tokens, or None"
-    if type(policy.quota) not in whole:
-        return "quota must be a whole number of repeats, or None for no quota"
-    if policy.veto not in ("off", "streams", "always"):
-        return "veto must be 'off', 'streams' or 'always'"
-    if policy.scope not in ("narrow", "cached"):
-        return "scope must be 'narrow' or 'cached'"
+    if type(policy.retry_budget) not in whole:
+        return "retry_budget must be a whole number of retries, or None for no limit"
+    if policy.early_stop not in ("off", "streams", "always"):
+        return "early_stop must be 'off', 'streams' or 'always'"
+    if policy.keep_prompt_cache not in (True, False):
+        return "keep_prompt_cache must be True or False"
     if policy.max_cost is not None and policy.price is None:
         return "max_cost needs price, a function from Usage to a cost"
     if not categories <= set(Category):
@@ -275,6 +275,7 @@ class End:
 
 
 NextStep: TypeAlias = Again | End
+"""What follows an attempt that was not accepted."""
 
 
 def _is_amount(value: object) -> bool:
@@ -290,9 +291,9 @@ def _is_amount(value: object) -> bool:
 class RetryPolicy:
     """The budgets of one call; the first one that is spent ends it.
 
-    Raises ValueError for a negative budget, a ``quota`` that is not a whole number, an unknown
-    category or step, ``max_cost`` without ``price``, ``"model"`` without ``models`` and ``"human"``
-    without ``ask_human``.
+    Raises ValueError for a negative budget, a ``retry_budget`` that is not a whole number, an
+    unknown category or step, ``max_cost`` without ``price``, ``"model"`` without ``models`` and
+    ``"human"`` without ``ask_human``.
     """
 
     max_retries: int = 3
@@ -304,7 +305,7 @@ class RetryPolicy:
 
     None means, of failures, as many as the client's own ``max_retries`` says, else 2.
     """
-    quota: int | None = 100
+    retry_budget: int | None = 100
     """How many such repeats all calls of one wrapped client may make beyond their successes.
 
     A successful repeat does not count; five first-try successes restore one. None means any number.
@@ -327,7 +328,7 @@ class RetryPolicy:
     """The cost of all attempts, checked before each further request; None for no limit."""
     price: Callable[[Usage], float] | None = None
     """Computes the cost of an attempt from its tokens; None without ``max_cost``."""
-    max_bad_calls: int | None = None
+    max_invalid_calls: int | None = None
     """Attempts with an unknown tool or bad arguments; None for no limit (requirement T35)."""
     stop_on: Collection[Category] = frozenset()
     """Categories of faults after which the call ends.
@@ -344,17 +345,16 @@ class RetryPolicy:
     """
     max_retry_after: float = 60.0
     """The longest ``Retry-After`` that is obeyed, in seconds."""
-    allow_tool_switch: bool = False
+    allow_other_tool: bool = False
     """Whether the reply to an argument correction may be another tool or an answer (T29).
 
     The whole reply is then retried, and ``arg_retries`` does not apply.
     """
-    scope: Literal["narrow", "cached"] = "narrow"
-    """How only the faulty calls are requested.
+    keep_prompt_cache: bool = False
+    """Whether a correction sends everything that the first request sent, so that prompt caches hit.
 
-    ``narrow`` sends only their tools, and requests only the wrong value of a large document;
-    ``cached`` sends everything that the first request sent, so that prompt caches hit, and narrows
-    by ``tool_choice`` and the text of the correction.
+    It is then narrowed by ``tool_choice`` and the text of the correction alone. Otherwise it sends
+    only the tools of the faulty calls, and requests only the wrong value of a large document.
     """
     max_reply_tokens: int | None = None
     """How far the token limit of a request is raised when replies are cut at it.
@@ -380,13 +380,13 @@ class RetryPolicy:
     Each ``"model"`` step takes the next one after the request's own. Where ``escalation`` names no
     ``"model"``, it is one of its last steps.
     """
-    ask_human: Callable[[Situation], Awaitable[str | None] | str | None] | None = None
-    """Called with the :class:`Situation` for the text that corrects the reply.
+    ask_human: Callable[[CorrectionContext], Awaitable[str | None] | str | None] | None = None
+    """Called with the :class:`CorrectionContext` for the text that corrects the reply.
 
     The text is sent as the user's turn; None ends the call as rejected. It may be async with an
     async client. Where ``escalation`` names no ``"human"``, it is the last step.
     """
-    veto: Literal["off", "streams", "always"] = "streams"
+    early_stop: Literal["off", "streams", "always"] = "streams"
     """Whether a stream is closed as soon as its reply can no longer become valid.
 
     ``always`` requests a stream also if the caller did not, so that it can be closed; raw responses
@@ -475,7 +475,9 @@ class RetryPolicy:
         # a correction that the transport lost, or the endpoint refused, was never answered, and
         # does not count
         corrections = [
-            one for one in attempts if one.tier and not (one.refused or is_transport_fault(one))
+            one
+            for one in attempts
+            if one.tier and not (one.dropped_params or is_transport_fault(one))
         ]
         if len(corrections) >= self.max_retries:
             return End("rejected", "retries")
@@ -484,9 +486,9 @@ class RetryPolicy:
         if scoped and self.arg_retries is not None and arg_corrections >= self.arg_retries:
             return End("rejected", "arg_retries")
 
-        most = self.max_bad_calls
+        most = self.max_invalid_calls
         if most is not None and sum(map(_is_bad_call, attempts)) >= most:
-            return End("rejected", "bad_calls")
+            return End("rejected", "invalid_calls")
 
         wait = 0.0 if self.wait is None else self.wait(_call_state(attempts, spent, None))
         return self._within_budgets(Again(len(corrections) + 1 + repeats, wait), attempts, spent)
@@ -565,7 +567,7 @@ def _complains(attempt: Attempt) -> bool:
 
 def is_transport_fault(attempt: Attempt) -> bool:
     """Return whether an attempt failed on the way, or brought a response without a completion."""
-    if attempt.refused:
+    if attempt.dropped_params:
         return False  # the endpoint refused what we had added, and is asked again without it
     if attempt.failure is not None:
         return True

@@ -12,8 +12,9 @@ not all in arguments of calls    the whole reply (no scope)
 of declared tools, or in one
 answer
 in one large document            its smallest value with all faults (:class:`Part`), which is put
-                                 back at its place; only with ``scope="narrow"``, and only once for
-                                 a reply: where the value came back wrong, the document is next
+                                 back at its place; only with ``keep_prompt_cache=False``, and only
+                                 once for a reply: where the value came back wrong, the document is
+                                 next
 in arguments of some calls       as many calls of just these tools, whose arguments go into the
                                  frozen calls, under the ids that those had
 in the arguments of the call of  the arguments alone

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from strictreply.contract._answer import Answer
 from strictreply.contract._contract import Contract
 from strictreply.contract._definitions import given
-from strictreply.contract._tool import Tool, unheld_words
+from strictreply.contract._tool import Tool, tools_of, unheld_words
 from strictreply.schema import Schema
 from strictreply.values._errors import ContractError, warn_of_declaration
 from strictreply.values._limits import JSONObject
@@ -79,9 +79,9 @@ def _tools_of(
     if warned is None:
         return _strictly(list(tools), how)
 
-    declared = Tool.all_of(tools, are_strangers=True, **how)
+    declared = tools_of(tools, are_strangers=True, **how)
     for tool in declared:
-        if tool.parameters.unheld and tool.adapter is None:
+        if tool.parameters.unheld and tool.origin.adapter is None:
             _warn_once(unheld_words(tool), warned)
 
     return declared
@@ -90,10 +90,10 @@ def _tools_of(
 def _strictly(tools: list[object], how: dict[str, Any]) -> list[Tool[..., Any]]:
     """Declare tools whose schemas must be checkable; the error says where they need not be."""
     try:
-        return Tool.all_of(tools, **how)
+        return tools_of(tools, **how)
     except ContractError as error:
         with suppress(ContractError):
-            Tool.all_of(tools, are_strangers=True, **how)
+            tools_of(tools, are_strangers=True, **how)
             said = str(error).removesuffix(f" (at {error.path})")
             words = (
                 f"{said}; tools given to reply(), stream() or run() must be checkable: create() "

@@ -29,7 +29,11 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 
 MAX_CORRECTION_BYTES = 2_000
+"""The bytes that one correction may have."""
+
 MAX_LISTED_FAULTS = 12
+"""The faults that one correction lists."""
+
 MAX_LISTED_TOOLS = 12
 SCHEMA_TIER = 2
 EXAMPLE_TIER = 3
@@ -42,7 +46,7 @@ _Places: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class CorrectionContext:
     """What a correction is about."""
 
     issues: tuple[Issue, ...]
@@ -70,7 +74,7 @@ class Steering(Protocol):
     It must not repeat what the model wrote (``Issue.found``).
     """
 
-    def correction(self, situation: Situation) -> str:
+    def correction(self, context: CorrectionContext) -> str:
         """Return what to change, for the model to read."""
         ...
 
@@ -84,37 +88,37 @@ class TieredSteering:
 
     max_bytes: int = MAX_CORRECTION_BYTES
 
-    def correction(self, situation: Situation) -> str:
+    def correction(self, context: CorrectionContext) -> str:
         """Return what to change, in at most ``max_bytes`` bytes of UTF-8."""
-        if any(issue.remedy is Remedy.SHORTEN for issue in situation.issues):
+        if any(issue.remedy is Remedy.SHORTEN for issue in context.issues):
             # a reply that was cut is not a mistake to correct, so nothing is said about its text
             words = "The reply was cut off at the token limit. Reply again, shorter."
-            if situation.tier > 1:
-                number = situation.number or situation.tier
+            if context.tier > 1:
+                number = context.number or context.tier
                 cut = f"Correction {number}: the reply was cut off at the token limit."
                 words = f"{cut} Reply with the least that is needed."
 
-            return fitted([words, *_fault_lines(situation)], self.max_bytes)
+            return fitted([words, *_fault_lines(context)], self.max_bytes)
 
-        number = situation.number or situation.tier
-        headline = f"{verdict_words(number)} {_demand(situation)}, corrected:"
-        parts = [headline, *_fault_lines(situation)]
+        number = context.number or context.tier
+        headline = f"{verdict_words(number)} {_demand(context)}, corrected:"
+        parts = [headline, *_fault_lines(context)]
 
-        if situation.tier >= EXAMPLE_TIER:
+        if context.tier >= EXAMPLE_TIER:
             # before the schema, which may leave no bytes for it
-            example = example_for(situation)
+            example = example_for(context)
             if example is not None:
                 parts.append(f"A valid example: {compact(example)}")
 
-        if situation.tier >= SCHEMA_TIER:
-            parts += _schema_line(situation)
+        if context.tier >= SCHEMA_TIER:
+            parts += _schema_line(context)
 
         return fitted(parts, self.max_bytes)
 
 
-def corrections(steering: Steering, situations: tuple[Situation, ...]) -> list[str]:
-    """Return the words for each of several situations, together in the bytes of one correction."""
-    words = [steering.correction(situation) for situation in situations]
+def corrections(steering: Steering, contexts: tuple[CorrectionContext, ...]) -> list[str]:
+    """Return the words for each of several contexts, together in the bytes of one correction."""
+    words = [steering.correction(context) for context in contexts]
     if len(words) == 1:
         return words
 
@@ -211,56 +215,56 @@ def verdict_words(number: int) -> str:
     return first.get(number, f"Still not valid (correction {number}).")
 
 
-def _demand(situation: Situation) -> str:
-    called = None if situation.tool is None else f"Call {situation.tool} again"
-    if situation.part is None:
+def _demand(context: CorrectionContext) -> str:
+    called = None if context.tool is None else f"Call {context.tool} again"
+    if context.part is None:
         return called or "Reply again"
 
-    schema = _schema_at_fault(situation)
-    wrapped = schema is None or not takes_objects(schema.part(situation.part))
-    value = part_words(situation.tool, situation.part, wrapped=wrapped).removesuffix(",")
+    schema = _schema_at_fault(context)
+    wrapped = schema is None or not takes_objects(schema.part(context.part))
+    value = part_words(context.tool, context.part, wrapped=wrapped).removesuffix(",")
 
-    if called and situation.contract.channel == "native":
+    if called and context.contract.channel == "native":
         return f"{called} with only {value}"
 
     return f"Send only {value}"
 
 
-def _fault_lines(situation: Situation) -> list[str]:
-    faults = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN]
-    lines = fault_lines(faults, situation.at)
+def _fault_lines(context: CorrectionContext) -> list[str]:
+    faults = [issue for issue in context.issues if issue.remedy is not Remedy.SHORTEN]
+    lines = fault_lines(faults, context.at)
     shown = lines[:MAX_LISTED_FAULTS]
     return [*shown, f"- and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else shown
 
 
-def _schema_line(situation: Situation) -> list[str]:
+def _schema_line(context: CorrectionContext) -> list[str]:
     """Return the line with the sub-schema of the first fault.
 
     It has the schema of the whole reply, or the tools, when the fault is in the reply's shape.
     There is no line where there are no tools.
     """
-    schema = _schema_at_fault(situation)
+    schema = _schema_at_fault(context)
     if schema is not None:
-        path = situation.issues[0].path
-        place = _inside(path, situation.at or _answer_place(situation.contract, path)) or ""
+        path = context.issues[0].path
+        place = _inside(path, context.at or _answer_place(context.contract, path)) or ""
         part = schema.part(place)
-        if situation.issues[0].code.endswith(f".{SchemaRule.ENUM}") and "const" in _keywords(part):
+        if context.issues[0].code.endswith(f".{SchemaRule.ENUM}") and "const" in _keywords(part):
             place = place.rpartition("/")[0]  # the tag of a union, of which that is one form
             part = schema.part(place)
 
         name = shown_place(place)
         if part is schema.shown:
-            name = "the answer" if situation.tool is None else "the arguments"
+            name = "the answer" if context.tool is None else "the arguments"
 
         return [f"Schema of {name}: {compact(part)}"]
 
-    if situation.contract.channel == "text":
-        return [f"Schema of the reply: {compact(union_schema(situation.contract))}"]
+    if context.contract.channel == "text":
+        return [f"Schema of the reply: {compact(union_schema(context.contract))}"]
 
     # a fault in the calls as a whole: the tools with their parameters' names
-    shown = callable_tools(situation.contract)[:MAX_LISTED_TOOLS]
+    shown = callable_tools(context.contract)[:MAX_LISTED_TOOLS]
     signatures = [f"{tool.name}({', '.join(_parameters(tool))})" for tool in shown]
-    if situation.contract.answer_style == "tool" and admits_answer(situation.contract):
+    if context.contract.answer_style == "tool" and admits_answer(context.contract):
         signatures.append(f"{FINAL_ANSWER}(answer)")
 
     return [f"Tools: {', '.join(signatures)}"] if signatures else []
@@ -277,24 +281,24 @@ def _parameters(tool: Tool) -> list[str]:
     return [shown_place(pointer("", name))[1:] for name in names]
 
 
-def example_for(situation: Situation) -> JSON:
+def example_for(context: CorrectionContext) -> JSON:
     """Return the smallest valid arguments, answer or reply as a text that show what was wrong.
 
     None when there is no such example.
     """
-    for places in _to_show(situation):
-        for example in _examples(situation, places):
+    for places in _to_show(context):
+        for example in _examples(context, places):
             return example
 
     return None
 
 
-def _to_show(situation: Situation) -> Iterator[_Places]:
+def _to_show(context: CorrectionContext) -> Iterator[_Places]:
     """Yield what an example has to show, as pointers from the reply's root.
 
     That is all that was wrong, or the first fault where it would be too much.
     """
-    faults = [issue for issue in situation.issues if issue.remedy is not Remedy.SHORTEN]
+    faults = [issue for issue in context.issues if issue.remedy is not Remedy.SHORTEN]
     issues = faults[:MAX_LISTED_FAULTS]
 
     paths: list[str] = []
@@ -317,29 +321,29 @@ def _to_show(situation: Situation) -> Iterator[_Places]:
         yield ()
 
 
-def _examples(situation: Situation, places: _Places) -> Iterator[JSON]:
-    contract = situation.contract
-    tool = situation.tool
-    if situation.part:
+def _examples(context: CorrectionContext, places: _Places) -> Iterator[JSON]:
+    contract = context.contract
+    tool = context.tool
+    if context.part:
         return
 
     if contract.channel == "text":
-        yield from _text_examples(situation, places)
+        yield from _text_examples(context, places)
     elif tool is not None:
-        yield from _args_examples(contract.by_name[tool], _all_inside(places, situation.at))
-    elif _is_about_answer(situation):
-        at = _answer_place(contract, situation.issues[0].path)
+        yield from _args_examples(contract.by_name[tool], _all_inside(places, context.at))
+    elif _is_about_answer(context):
+        at = _answer_place(contract, context.issues[0].path)
         for answer in _answer_examples(contract.answer, _all_inside(places, at)):
             yield {"answer": answer} if contract.answer_style == "tool" else answer
 
 
-def _text_examples(situation: Situation, places: _Places) -> Iterator[JSON]:
-    contract = situation.contract
-    tool = situation.tool
+def _text_examples(context: CorrectionContext, places: _Places) -> Iterator[JSON]:
+    contract = context.contract
+    tool = context.tool
 
     for each in callable_tools(contract) if tool is None else [contract.by_name[tool]]:
         for args in _args_examples(each, _all_inside(places, "/args", "/tool")):
-            yield args if situation.part is not None else {"tool": each.name, "args": args}
+            yield args if context.part is not None else {"tool": each.name, "args": args}
 
     if tool is None and admits_answer(contract):
         by_tool = contract.answer_style == "tool"
@@ -391,17 +395,17 @@ def _inside(path: str, at: str) -> str | None:
     return path[len(at) :] if is_at(path, at) else None
 
 
-def _schema_at_fault(situation: Situation) -> Schema | None:
-    contract = situation.contract
-    if situation.tool is not None:
-        return contract.by_name[situation.tool].parameters
+def _schema_at_fault(context: CorrectionContext) -> Schema | None:
+    contract = context.contract
+    if context.tool is not None:
+        return contract.by_name[context.tool].parameters
 
-    return contract.answer.schema if _is_about_answer(situation) else None
+    return contract.answer.schema if _is_about_answer(context) else None
 
 
-def _is_about_answer(situation: Situation) -> bool:
-    first = situation.issues[0]
-    contract = situation.contract
+def _is_about_answer(context: CorrectionContext) -> bool:
+    first = context.issues[0]
+    contract = context.contract
     if contract.answer.schema is None:
         return False
 

@@ -168,7 +168,7 @@ def next_request(
 
     attempts = outcome.attempts
     if isinstance(outcome, Settled):
-        verdict = Valid(outcome.reply, attempts[-1].leniency)
+        verdict = Valid(outcome.reply, attempts[-1].lenient)
         return NextRequest(verdict, completion=outcome.response, attempts=attempts)
 
     error = outcome.end.error(attempts, outcome.failure, outcome.tool)
@@ -179,7 +179,7 @@ def _verdict(attempts: tuple[Attempt, ...]) -> Invalid | None:
     if not attempts or not attempts[-1].issues:
         return None
 
-    return Invalid(attempts[-1].issues, attempts[-1].leniency)
+    return Invalid(attempts[-1].issues, attempts[-1].lenient)
 
 
 def _undressed(contract: Contract, request: Request) -> Request:

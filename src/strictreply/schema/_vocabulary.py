@@ -331,6 +331,8 @@ FORMATS = {
     "regex": ("a regular expression", None),
 }
 FORMAT_SAMPLES = {name: sample for name, (_, sample) in FORMATS.items() if sample is not None}
+"""A text of each format that has one."""
+
 # What ``minLength`` and similar keywords count.
 COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}
 

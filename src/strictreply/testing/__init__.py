@@ -3,7 +3,8 @@
 There are named faults, three ways to serve them, and a pytest plugin. Nothing is asked of the app
 but that its base URL or its client can be set; it may use any SDK or framework.
 ``strictreply.testing.strategies`` has the same for Hypothesis, ``strictreply.testing.mounting``
-has transports in memory.
+has transports in memory. What the commands ``probe`` and ``check`` do is in
+``strictreply.testing.probing`` and ``strictreply.testing.recordings``.
 """
 
 from __future__ import annotations
@@ -15,24 +16,32 @@ if TYPE_CHECKING:
     from strictreply.testing import faults, ok
     from strictreply.testing._probing.client_verdicts import no_backoff
     from strictreply.testing._recorder import record
+    from strictreply.testing._script_server import ScriptServer
     from strictreply.testing._scripts import Asked, ScriptedModel
     from strictreply.testing._server import LoopbackServer
     from strictreply.testing._serving import register_writer, writer_named
     from strictreply.testing._signed_thoughts import SignedThoughts
     from strictreply.testing._steps import Fault, Kind, Step
-    from strictreply.testing._wire import HTTPReply, ServedError
+    from strictreply.testing._wire import (
+        HTTPReply,
+        ServedError,
+        assistant,
+        completion,
+        native_call,
+    )
     from strictreply.testing._writer import ModelReply, Turn, Writer
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 
 _NAMES_IN = {
     "_recorder": ("record",),
     "_probing.client_verdicts": ("no_backoff",),
+    "_script_server": ("ScriptServer",),
     "_scripts": ("Asked", "ScriptedModel"),
     "_serving": ("register_writer", "writer_named"),
     "_server": ("LoopbackServer",),
     "_signed_thoughts": ("SignedThoughts",),
     "_steps": ("Fault", "Kind", "Step"),
-    "_wire": ("HTTPReply", "ServedError"),
+    "_wire": ("HTTPReply", "ServedError", "assistant", "completion", "native_call"),
     "_writer": ("ModelReply", "Turn", "Writer"),
     "mounting": ("AsyncScriptedClient", "ScriptedClient"),
 }
@@ -46,6 +55,7 @@ __all__ = [
     "Kind",
     "LoopbackServer",
     "ModelReply",
+    "ScriptServer",
     "ScriptedClient",
     "ScriptedModel",
     "ServedError",
@@ -53,7 +63,10 @@ __all__ = [
     "Step",
     "Turn",
     "Writer",
+    "assistant",
+    "completion",
     "faults",
+    "native_call",
     "no_backoff",
     "ok",
     "record",

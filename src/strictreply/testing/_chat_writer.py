@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from strictreply.core import JSON, JSONObject
 from strictreply.testing._wire import CHAT, ServedError, member
 from strictreply.testing._writer import BaseWriter
-from strictreply.values._limits import JSON, JSONObject
 
 event: Callable[[JSON], bytes] = CHAT.event_bytes
 DONE: bytes = CHAT.end_bytes

@@ -14,7 +14,8 @@ from math import isfinite
 from typing import Any, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from strictreply.contract._tool import Tool
+from strictreply import ContractError, Tool
+from strictreply.core import JSON, JSONObject
 from strictreply.schema import Schema
 from strictreply.testing import ok
 from strictreply.testing._given import GIVEN, given_step
@@ -32,8 +33,6 @@ from strictreply.testing._serving import respond, routed, routes
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
 from strictreply.testing._wire import CallIds, HTTPReply, Responder, Served, error_reply
 from strictreply.testing.faults import CATALOGUE, FaultNotMade, entry_named
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSON, JSONObject
 
 # The header of a request that chooses its step: a step's JSON, or the name of a fault alone.
 HEADER = "x-strictreply-fault"

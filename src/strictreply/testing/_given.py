@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from http import HTTPStatus
 
+from strictreply.core import JSON, JSONObject
 from strictreply.testing._chat_writer import CHAT_WRITER
 from strictreply.testing._serving import WRITERS, sent_of, writer_of
 from strictreply.testing._steps import Step
 from strictreply.testing._wire import HTTPReply, Served, assistant, completion
-from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires import wire_of
 
 GIVEN = ("body", "stream", "content")

@@ -11,7 +11,7 @@ from enum import Enum
 from importlib.resources import files
 from xml.etree import ElementTree as ET
 
-from strictreply.values._issues import printable_lines
+from strictreply.core.text import printable_lines
 
 
 def page(title: str, *content: ET.Element, css: str = "") -> str:

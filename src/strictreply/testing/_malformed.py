@@ -9,15 +9,15 @@ from typing import Self, cast
 
 import pytest
 
-from strictreply.contract._tool import Tool
+from strictreply import StrictReplyError
+from strictreply.core import JSON, JSONObject
+from strictreply.core.tools import tool_of
 from strictreply.testing import ok
-from strictreply.testing._probing.specimens import excerpt
 from strictreply.testing._scripts import Demand, DemandHints, ScriptedModel
 from strictreply.testing._steps import Fault, Harm, Kind, ReplyPlace, Step, Target, named, place_of
 from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import Entry
-from strictreply.values._errors import StrictReplyError
-from strictreply.values._limits import JSON, JSONObject
+from strictreply.testing.specimens import excerpt
 
 # What a model, or the server around it, gets wrong in a response that arrives whole; the arguments
 # come first.
@@ -185,7 +185,7 @@ def _asked(
         return
 
     # without their checks, which may need what a test does not have
-    tools = [replace(Tool.of(tool), check=None) for tool in declared]
+    tools = [replace(tool_of(tool), check=None) for tool in declared]
     written = place == "union"
     hints = DemandHints(tools=tuple(tools)) if written else DemandHints()
     demand = Demand({**request, "tools": tools} if tools and not written else request, hints)

@@ -21,8 +21,10 @@ from typing import Any, TypeVar
 
 from openai import AsyncOpenAI, OpenAI
 
-from strictreply.batch._results import LINE_LIMITS
-from strictreply.reading._decoding import decode
+from strictreply.batch.lines import LINE_LIMITS
+from strictreply.core import JSON, JSONObject, decode
+from strictreply.core.calls import credentials_of
+from strictreply.core.forms import BROKEN_OFF
 from strictreply.testing._recordings import (
     Redaction,
     RedactText,
@@ -30,10 +32,7 @@ from strictreply.testing._recordings import (
 from strictreply.testing._serving import assembled, writer_named
 from strictreply.testing._wire import HTTPReply, WireEnding
 from strictreply.testing.mounting import library_of
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.values._replies import credentials_of
 from strictreply.wires import wire_of
-from strictreply.wires._chat_stream import BROKEN_OFF
 
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 

@@ -15,20 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
-from strictreply.batch._results import LINE_LIMITS
-from strictreply.contract._contract import Contract
-from strictreply.reading._decoding import decode
-from strictreply.retry._shaping import shape
+from strictreply import Contract, ContractError, Invalid, Verdict
+from strictreply.batch.lines import LINE_LIMITS
+from strictreply.core import JSON, JSONObject, decode, shape
+from strictreply.core.forms import SHAPING, draft_of, is_response, read_request, read_tools
+from strictreply.core.judging import Channel
 from strictreply.values import _replies as attempts
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSON, Channel, JSONObject
-from strictreply.values._replies import Invalid, Verdict
-from strictreply.values._requests import SHAPING
 from strictreply.wires import Api, wire_named, wire_of
-from strictreply.wires._chat import read_tools
-from strictreply.wires._messages import draft_of
-from strictreply.wires._responses import is_response
-from strictreply.wires._responses_requests import read_request
 
 # Takes a text of a request or a response, returns what may be written of it.
 RedactText: TypeAlias = Callable[[str], str]

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from strictreply.core import JSON, JSONObject
+from strictreply.core.forms import read_request, reason_code
 from strictreply.testing._chat_writer import event, pieces_of, wrong_model
 from strictreply.testing._wire import CHAT, HTTPReply, ServedError, member
 from strictreply.testing._writer import BaseWriter
-from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires import wire_named
-from strictreply.wires._endings import reason_code
-from strictreply.wires._responses_requests import read_request
 
 RESPONSES = wire_named("responses")
 _DELTAS = frozenset({"response.output_text.delta", "response.function_call_arguments.delta"})

@@ -16,11 +16,11 @@ from itertools import takewhile
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
-from strictreply.contract._channels import callable_tools
-from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
-from strictreply.retry._shaping import shape
-from strictreply.schema._vocabulary import plural
+from strictreply import Contract, Invalid, Tool
+from strictreply.core import JSON, JSONObject, shape
+from strictreply.core.forms import SHAPING
+from strictreply.core.judging import Dialects, callable_tools
+from strictreply.core.text import plural, printable
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._serving import assembled, render, sent_of, writer_of
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
@@ -31,10 +31,6 @@ from strictreply.testing.mounting import (
     async_openai_client,
     openai_client,
 )
-from strictreply.values._issues import printable
-from strictreply.values._limits import JSON, Dialects, JSONObject
-from strictreply.values._replies import Invalid
-from strictreply.values._requests import SHAPING
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI

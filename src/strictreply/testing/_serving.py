@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, cast
 
-from strictreply.batch._results import LINE_LIMITS
-from strictreply.reading._decoding import decode
+from strictreply import ContractError
+from strictreply.batch.lines import LINE_LIMITS
+from strictreply.core import JSON, EventReader, JSONObject, decode
+from strictreply.core.forms import DONE_DATA
 from strictreply.testing._chat_writer import CHAT_WRITER
 from strictreply.testing._responses_writer import RESPONSES_WRITER
 from strictreply.testing._wire import HTTPReply, Responder, Served, error_reply, http_error
 from strictreply.testing._writer import BaseWriter
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSON, JSONObject
 from strictreply.wires import WIRES
-from strictreply.wires._server_events import DONE_DATA, EventReader
 
 WRITERS: dict[str, BaseWriter] = {"chat": CHAT_WRITER, "responses": RESPONSES_WRITER}
 """The known writers, by the names of their wires."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
+from strictreply.core import JSON, JSONObject
 from strictreply.testing._chat_writer import event, events
 from strictreply.testing._wire import (
     EVENT_STREAM,
@@ -16,7 +17,6 @@ from strictreply.testing._wire import (
     error_reply,
     member,
 )
-from strictreply.values._limits import JSON, JSONObject
 
 ThoughtSpelling: TypeAlias = Literal["thinking_blocks", "reasoning_details", "content"]
 """Where a gateway puts the thoughts of a message."""

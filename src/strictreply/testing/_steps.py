@@ -22,12 +22,12 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast, get
 from pydantic_core import to_jsonable_python
 
 import strictreply
-from strictreply.contract._answer import Answer
-from strictreply.contract._contract import Contract
-from strictreply.contract._tool import Tool
+from strictreply import Contract, Tool
+from strictreply.core import JSON, Answer, JSONObject
+from strictreply.core.judging import Channel
+from strictreply.core.tools import tool_of, with_schema_rules
 from strictreply.schema import Schema
 from strictreply.testing._wire import Served, assistant, completion, native_call
-from strictreply.values._limits import JSON, Channel, JSONObject
 
 # Where a reply is written: a native call, or in the content as the JSON union, JSON alone, or plain
 # text.
@@ -93,7 +93,7 @@ class Target:
             value = _fitting(schema, given, "the answer")
             return cls(value, place, schema, None, declared, given is not None)
 
-        tool = replace(_of(Tool.of, declared), check=None)
+        tool = replace(_of(tool_of, declared), check=None)
         value = _fitting(tool.parameters, given, tool.name)
         return cls(value, place, tool.parameters, tool, declared, given is not None)
 
@@ -198,7 +198,7 @@ def spelled(declared: object, *, tool: bool = True) -> str:
     if not tool:
         return repr(declared)
 
-    known = Tool.of(declared)
+    known = tool_of(declared)
     options = {"extra": known.extra, "formats": known.formats}
     text = "".join(
         f", {word}={value!r}"
@@ -206,7 +206,9 @@ def spelled(declared: object, *, tool: bool = True) -> str:
         if value not in {"forbid", "assert"}
     )
 
-    written = known.held_to("schema", known.formats).definition  # without what the contract adds
+    written = with_schema_rules(
+        known, "schema", known.formats
+    ).definition  # without what the contract adds
     return f"Tool.from_openai({written!r}{text})" if text else repr(written)
 
 

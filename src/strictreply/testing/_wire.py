@@ -14,7 +14,7 @@ from itertools import chain, count, repeat
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
-from strictreply.values._limits import JSON, JSONObject
+from strictreply.core import JSON, JSONObject
 from strictreply.wires import wire_named
 
 CHAT = wire_named("chat")

@@ -13,19 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from strictreply.contract._tool import Tool
+from strictreply import Code
+from strictreply.core import JSON, AnswerFormat, Draft, DraftCall, JSONObject, Request, Wire
+from strictreply.core.forms import reason_code
+from strictreply.core.tools import tools_of
 from strictreply.testing._wire import CHAT, EVENT_STREAM, HTTPReply, ServedError
-from strictreply.values._drafts import Draft, DraftCall
-from strictreply.values._issues import Code
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.values._requests import AnswerFormat, Request
-from strictreply.wires._endings import reason_code
-from strictreply.wires._wire import PROMISING, Wire
 
 _BLANK_LINE = re.compile(r"(?<=\n\n)|(?<=\r\n\r\n)")
 # What a message, a choice and a call may have for a reply to say all of it.
 _OF_A_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "reasoning_content"})
 _OF_A_CHOICE = frozenset({"index", "message", "logprobs", "finish_reason"})
+_PROMISING = {"tool_calls", "function_call"}
 _OF_A_CALL = {"id", "type", "function"}
 _OF_A_FUNCTION = {"name", "arguments"}
 
@@ -162,7 +160,7 @@ class Writer(BaseWriter):
             source={"model": request.model},
             conversation=[_message_of(turn) for turn in self.turns(request)],
             given_tools=None,
-            tools=tuple(Tool.all_of(tools or ())),
+            tools=tuple(tools_of(tools or ())),
             format=wanted,
             limits={},
         )
@@ -209,7 +207,7 @@ def reply_in(served: object) -> ModelReply | None:
 
     return ModelReply(
         draft=draft,
-        promised=finish in PROMISING,
+        promised=finish in _PROMISING,
         ending=reason_code(finish),
         thoughts=message.get("reasoning_content"),
         usage=usage,

@@ -21,10 +21,10 @@ from openai import NotGiven, Omit
 from openai.resources.chat import Completions
 from openai.types.chat import ChatCompletion
 
+from strictreply.core import JSONObject
+from strictreply.core.forms import as_json
 from strictreply.testing._serving import respond
 from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, wire
-from strictreply.values._limits import JSONObject
-from strictreply.wires._members import as_json
 
 if TYPE_CHECKING:
     from respx import MockRouter

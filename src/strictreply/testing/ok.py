@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from strictreply import Invalid
+from strictreply.core import JSON
 from strictreply.testing._steps import PROSE, Fault, ReplyPlace, Step, Target, keywords
 from strictreply.testing._wire import assistant, completion, native_call
-from strictreply.values._limits import JSON
-from strictreply.values._replies import Invalid
 
 
 def reply(
@@ -88,13 +88,13 @@ def action(name: str, /, **members: Any) -> Step:
     not one of them, and for members that it does not have.
     """
     # only for those who coordinate agents
-    from strictreply.coordination._actions import ActionType, schema_of  # noqa: PLC0415
+    from strictreply.coordination import ActionType  # noqa: PLC0415
 
     if name not in set(ActionType):
         raise ValueError(f"{name!r} is not an action; the actions are {', '.join(ActionType)}")
 
     asked = {"next_action": name, **to_jsonable_python(members)}
-    if issues := schema_of(ActionType(name)).check(asked):
+    if issues := ActionType(name).check(asked):
         raise ValueError(f"this is not a valid {name} action: {issues[0].dotted}")
 
     return Step("ok.action", answer(asked).served, f"ok.action({name!r}{keywords(members)})")

@@ -19,14 +19,13 @@ except ImportError as _missing:
         "hypothesis or hypothesis-jsonschema is not installed: pip install 'strictreply[testing]'"
     ) from _missing
 
-from strictreply.contract._tool import Tool
-from strictreply.schema._documents import Node, joined
+from strictreply import Tool, Valid
+from strictreply.core import JSON, JSONObject
+from strictreply.core.schemas import Node, joined
 from strictreply.testing import faults, ok
 from strictreply.testing._steps import Fault, Kind, ReplyPlace, Step, Target
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.faults._spots import KIND_OF, Subschemas, spots_of, subschemas_of
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.values._replies import Valid
 
 MAX_PARTS = 500  # sub-schemas that are looked into; beyond, an example stands for each
 MAX_SIZE = 5  # items or unnamed members beyond the fewest that there must be

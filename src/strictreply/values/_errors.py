@@ -89,7 +89,7 @@ class Reason(StrEnum):
 
     RETRIES = "retries"
     ARG_RETRIES = "arg_retries"
-    BAD_CALLS = "bad_calls"
+    INVALID_CALLS = "invalid_calls"
     CATEGORY = "category"
     STOP = "stop"
     STREAMED = "streamed"
@@ -113,7 +113,7 @@ class Reason(StrEnum):
     REQUEST_TOO_LARGE = "request_too_large"
     RESPONSE_TOO_LARGE = "response_too_large"
     REDIRECT_REFUSED = "redirect_refused"
-    RETRY_QUOTA = "retry_quota"
+    RETRY_BUDGET = "retry_budget"
     API_ERROR = "api_error"
     UNREADABLE_RESPONSE = "unreadable_response"
     RATE_LIMIT = "rate_limit"
@@ -139,8 +139,8 @@ REASON_ADVICE: dict[str, str] = {
     ),
     "cost": "Raise RetryPolicy.max_cost, or send a shorter conversation.",
     "ambiguous": (
-        "Make the request without a stream (no stream=True, no RetryPolicy.veto of 'always'): a "
-        "whole reply may say it once. If it does not, use another server or another model: "
+        "Make the request without a stream (no stream=True, no RetryPolicy(early_stop='always')): "
+        "a whole reply may say it once. If it does not, use another server or another model: "
         "this one sends such replies whenever it is asked."
     ),
     "category": (
@@ -171,9 +171,9 @@ REASON_ADVICE: dict[str, str] = {
     "redirect_refused": (
         "Set the client's base_url to the API's own origin: prompts and keys never go elsewhere."
     ),
-    "retry_quota": (
+    "retry_budget": (
         "Check the endpoint: most calls fail, "
-        "and RetryPolicy.quota allows no repeats until some succeed."
+        "and RetryPolicy.retry_budget allows no repeats until some succeed."
     ),
     "api_error": "Read in error.cause what the server answered, and check the client's base URL.",
     "unreadable_response": (
@@ -329,7 +329,7 @@ class CallFailed(StrictReplyError):
 class ReplyRejected(CallFailed):
     """All retries were made, and no reply fit the contract.
 
-    ``reason`` is ``retries``, ``arg_retries``, ``bad_calls``, ``category`` (the policy's
+    ``reason`` is ``retries``, ``arg_retries``, ``invalid_calls``, ``category`` (the policy's
     ``stop_on``), ``stop`` (its own tenacity stop) or ``stored`` (a stored reply, fetched once).
     """
 
@@ -547,10 +547,10 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     if attempt.raw is not None:
         lines += ["  came:", *_indented(_reply_text(attempt))]
 
-    lines += [f"  lenient step: {step}" for step in attempt.leniency]
+    lines += [f"  lenient step: {step}" for step in attempt.lenient]
     lines += [
         f"  the endpoint refused {name}, which strictreply added; now omitted"
-        for name in attempt.refused
+        for name in attempt.dropped_params
     ]
 
     for issue in attempt.issues:

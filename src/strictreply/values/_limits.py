@@ -11,35 +11,40 @@ from pydantic import JsonValue
 from strictreply.values._mistakes import IN_POLICIES, helpful
 
 JSON: TypeAlias = JsonValue
-JSONObject: TypeAlias = dict[str, Any]  # its members are read by name
-# One turn of a conversation, in the form of the Chat Completions API.
+"""A JSON value."""
+
+JSONObject: TypeAlias = dict[str, Any]
+"""A JSON object whose members are read by name."""
+
 Message: TypeAlias = Mapping[str, Any]
+"""One turn of a conversation, in the form of the Chat Completions API."""
 
-# Whether calls stand in ``tool_calls``, or as a JSON union in ``content``.
 Channel: TypeAlias = Literal["native", "text"]
+"""Whether calls stand in ``tool_calls``, or as a JSON union in ``content``."""
 
-# Whether objects whose schema is silent about other members are closed, or taken as written.
 Extra: TypeAlias = Literal["forbid", "schema"]
+"""Whether objects whose schema is silent about other members are closed, or taken as written."""
 
-# Whether ``format`` is enforced.
 Formats: TypeAlias = Literal["assert", "annotate"]
+"""Whether ``format`` is enforced."""
 
-# What text is tolerated around JSON.
 Extraction: TypeAlias = Literal["strict", "fenced", "first_object", "after_think"]
+"""What text is tolerated around JSON."""
 
-# Whether known deviations of servers from the API's form are read.
 Dialects: TypeAlias = Literal["known", "strict"]
+"""Whether known deviations of servers from the API's form are read."""
 
-# Whether an answer is ``{"answer": …}``, or a call of ``final_answer`` (requirement T14).
 AnswerStyle: TypeAlias = Literal["union", "tool"]
+"""Whether an answer is ``{"answer": …}``, or a call of ``final_answer`` (requirement T14)."""
 
-# What becomes of a text answer that is, as a whole, a call of a declared tool.
-CallsAsText: TypeAlias = Literal["refuse", "answer"]
+TextCalls: TypeAlias = Literal["refuse", "answer"]
+"""What becomes of a text answer that is, as a whole, a call of a declared tool."""
 
-# The nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it.
 MAX_JSON_DEPTH = 200
-# The digits of one integer that CPython converts in bounded time (``sys.int_info``).
+"""The nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it."""
+
 MAX_NUMBER_DIGITS = 4300
+"""The digits of one integer that CPython converts in bounded time (``sys.int_info``)."""
 
 
 def is_count(value: object, least: int = 0) -> TypeGuard[int]:
@@ -95,9 +100,11 @@ def utf8_size(text: object) -> int:
 
 
 DEFAULT_LIMITS = Limits()
+"""The limits of a contract that is given none."""
+
 # The steps of one reply, each a few microseconds: a value checked against a schema, some
-# comparisons of names.
 MAX_WORK = 10_000
+"""comparisons of names."""
 
 
 class Spent(Exception):

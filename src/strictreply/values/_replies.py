@@ -112,12 +112,12 @@ AssistantReply: TypeAlias = ToolCall | ToolCalls | DirectAnswer[A_co]
 class Valid(Generic[A_co]):
     """The reply fits the contract.
 
-    ``leniency`` names each way of servers that was read as the API's, and each step that an
+    ``lenient`` names each way of servers that was read as the API's, and each step that an
     opted-in ``extraction`` took.
     """
 
     reply: AssistantReply[A_co]
-    leniency: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Invalid:
     """The reply does not fit; ``issues`` holds every fault found, at least one."""
 
     issues: tuple[Issue, ...]
-    leniency: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -163,6 +163,8 @@ class UsageNames(NamedTuple):
 
 
 OUR_NAMES = UsageNames("prompt_tokens", "completion_tokens", "total_tokens")
+"""The names of the counts in our own form, which is that of chat completions."""
+
 TOKEN_BYTES = 4  # of JSON, where the provider counts no tokens
 _COUNTS = operator.attrgetter(*OUR_NAMES.counts)
 
@@ -258,7 +260,7 @@ def _is_told(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Vetoed:
+class StoppedEarly:
     """Where a stream was closed, as nothing that could follow would have made its reply valid."""
 
     at: int
@@ -305,18 +307,18 @@ class Attempt:
     It is tools, the pointer to a value inside an answer, or a tool and a pointer into its
     arguments.
     """
-    leniency: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
     """Names of the lenient steps that were needed to read the reply.
 
     They are the deviations of servers that were accepted (``dialects`` of a contract), and the
     steps that an opted-in extraction took.
     """
-    refused: tuple[str, ...] = ()
+    dropped_params: tuple[str, ...] = ()
     """The keywords that strictreply had added and the endpoint refused.
 
     The next attempt is the same request without them.
     """
-    vetoed: Vetoed | None = None
+    stopped_early: StoppedEarly | None = None
     """Where the stream was closed before its end; None when it was not."""
     usage: Usage = Usage()
     """The tokens as the provider counted them, else estimated: four bytes are a token."""
@@ -352,9 +354,9 @@ class Attempt:
             "tier": self.tier,
             "scope": self.scope,
             "escalation": self.escalation,
-            "leniency": list(self.leniency),
-            "refused": list(self.refused),
-            "vetoed": self.vetoed and asdict(self.vetoed),
+            "lenient": list(self.lenient),
+            "dropped_params": list(self.dropped_params),
+            "stopped_early": self.stopped_early and asdict(self.stopped_early),
             "usage": asdict(self.usage),
             "seconds": self.seconds,
             "api": self.api,

@@ -41,11 +41,6 @@ class Declared(Protocol):
         """The tool as chat completions declare it, shared: nobody changes it."""
         ...
 
-    @property
-    def custom(self) -> JSONObject | None:
-        """What the API has of a tool whose input is free text; None for a function."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:

@@ -240,9 +240,9 @@ def _open_message(
 
     is_bare = choice is None
     read = message
-    leniency: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
     if needs_nothing is not None:
-        read, leniency = in_api_form(message, needs_nothing, bare=is_bare)
+        read, lenient = in_api_form(message, needs_nothing, bare=is_bare)
 
     role = peek(read, "role")
     # whoever passes a bare message need not say whose it is
@@ -256,7 +256,7 @@ def _open_message(
     return Opened(
         draft_of(read, message),
         not PROMISING.isdisjoint(words),
-        leniency,
+        lenient,
         is_exact=read is message,
         is_bare=is_bare,
         medium="audio" if peek(message, "audio") else "",

@@ -243,7 +243,9 @@ def _written_choice(request: Request, choice: Choice) -> JSON:
     if not choice.tool and choice.allowed is None:
         return choice.mode
 
-    custom = frozenset(tool.name for tool in request.tools if tool.custom is not None)
+    custom = frozenset(
+        tool.name for tool in request.tools if tool.definition.get("type") == "custom"
+    )
     if choice.allowed is None:
         return _entry(choice.tool, custom)
 

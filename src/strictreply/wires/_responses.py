@@ -103,15 +103,15 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
 
     came = _message_in(whole, is_strict=is_strict) or {}
     read: object = came
-    leniency: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
     if needs_nothing is not None:
         one = _with_one_answer(came)
-        read, leniency = in_api_form(one, needs_nothing)
-        leniency = (*completing.rows, *_rows_of(came, read), *leniency)
+        read, lenient = in_api_form(one, needs_nothing)
+        lenient = (*completing.rows, *_rows_of(came, read), *lenient)
 
     items = came["response"]["output"]
     calls = _server_calls(items)
-    steps = (*leniency, *dict.fromkeys(f"unjudged_{call.tool}" for call in calls))
+    steps = (*lenient, *dict.fromkeys(f"unjudged_{call.tool}" for call in calls))
 
     served = any(_is_served(item) for item in items)
     image = "image_generation_call"
@@ -119,7 +119,7 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
 
     return Opened(
         draft_of(read),
-        leniency=steps,
+        lenient=steps,
         is_exact=read is came and whole is plain,
         server_calls=calls,
         served=served,

@@ -284,7 +284,7 @@ class _Left:
                 self._note_ids(*self._events[-1])
 
         self._assembly = assembly
-        self._is_plain = not stream.is_cut and _SAY_NOTHING.issuperset(assembly.leniency)
+        self._is_plain = not stream.is_cut and _SAY_NOTHING.issuperset(assembly.lenient)
         self._left = list(response["output"] if items is None else items)
         self._items = self._matched()
 

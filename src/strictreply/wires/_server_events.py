@@ -16,6 +16,8 @@ DONE = b"data: [DONE]\n\n"
 """The event that ends a stream of the chat completions API; it is not JSON."""
 
 DONE_DATA = b"[DONE]"
+"""The data of that event."""
+
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_BEGINNING = 200  # of a body or a message that is looked at to learn what it is
 

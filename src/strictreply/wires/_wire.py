@@ -29,7 +29,7 @@ class Opened:
     """The reply as it is judged."""
     promised: bool = False
     """Whether the response ended to have a tool called."""
-    leniency: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
     """The ways of servers that it was written in, by name."""
     is_exact: bool = True
     """Whether the draft says what the response says, letter for letter."""
@@ -66,7 +66,7 @@ class Assembly(ABC):
     the rows of :data:`~strictreply.wires._dialects.STREAM_DIALECTS`, or refused when ``strict``.
 
     ``fault`` is the first that has no one meaning, ``is_done``: its end came, ``is_over``: no more
-    is to be read. ``size`` counts the characters of its texts. ``leniency`` names the rows that
+    is to be read. ``size`` counts the characters of its texts. ``lenient`` names the rows that
     were needed. The others are about the last event: ``delta`` is what it added, as a delta of the
     message; ``is_text_alone``: nothing of the reply but text of an answer; ``is_piece``: one more
     piece of a text or arguments; ``passed``: the event as the API would have sent it, None where it
@@ -96,7 +96,7 @@ class Assembly(ABC):
         self._rows: dict[str, None] = {}
 
     @property
-    def leniency(self) -> tuple[str, ...]:
+    def lenient(self) -> tuple[str, ...]:
         """The names of the rows that were needed, in order."""
         return tuple(self._rows)
 

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from typer.testing import Result
 
-from strictreply.testing._wire import HTTPReply, Responder
+from strictreply.testing import HTTPReply
+from strictreply.testing._wire import Responder
 
 Command: TypeAlias = Callable[..., Result]
 """Runs the command in this process: words, then environment variables by keyword."""

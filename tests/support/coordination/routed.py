@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import strictreply as sr
-from strictreply.coordination._actions import (
+from strictreply import Category, Issue
+from strictreply.coordination import (
     ActionType,
     AgentInvocation,
     AgentReplyCode,
     Branch,
     BranchType,
     Origin,
+    RoutingContext,
+    RoutingDecision,
+    Topology,
     ValidationResult,
 )
-from strictreply.coordination._decisions import RoutingContext, RoutingDecision
-from strictreply.coordination._topology import Topology
 from strictreply.coordination.routing import Router
 from strictreply.coordination.validation import ValidationProcessor
-from strictreply.values._issues import Category, Issue
 
 TEAM = Topology.of(
     {

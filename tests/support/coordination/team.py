@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from strictreply import Tool
-from strictreply.coordination._actions import Branch, BranchType, ValidationResult
-from strictreply.coordination._topology import Topology
+from strictreply.coordination import Branch, BranchType, Topology, ValidationResult
 from strictreply.coordination.validation import ValidationProcessor
 
 GRAPH = Topology.of(

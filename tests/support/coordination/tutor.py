@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, cast
 
-from strictreply.coordination._human_requests import PendingHuman, SettledHuman, read_ledger
-from strictreply.coordination._run_state import AgentState, create_initial_state, ledger_of
+from strictreply.coordination import AgentState, PendingHuman, create_initial_state
+from strictreply.coordination.state import SettledHuman, read_requests
 
 AGENTS = ("coordinator", "course_advisor", "learning_planner")
 NOON = datetime(2026, 1, 12, 12, tzinfo=UTC)
@@ -40,6 +40,11 @@ def state_with(**fields: Any) -> AgentState:
     return cast("AgentState", {**state, **fields})
 
 
+def changed(state: AgentState, **fields: object) -> AgentState:
+    """Make a state with other values in some fields of another."""
+    return cast("AgentState", {**state, **fields})
+
+
 def without(state: Mapping[str, Any], *names: str) -> AgentState:
     """Make a state that lacks fields."""
     return cast("AgentState", {key: value for key, value in state.items() if key not in names})
@@ -52,6 +57,6 @@ def asked(**fields: Any) -> PendingHuman:
 
 def last_answer(state: AgentState) -> SettledHuman | None:
     """Return the request that was answered last, with its decision; None when none was."""
-    found = read_ledger(ledger_of(state))
+    found = read_requests(state)
     answers = [one for one in found if isinstance(one, SettledHuman) and one.decision is not None]
     return max(answers, key=lambda one: one.settled_at, default=None)

@@ -25,7 +25,7 @@ from typing import Any
 from pydantic import AliasChoices, AliasPath, AnyUrl, BaseModel, ByteSize, RootModel
 from pydantic.fields import FieldInfo
 
-from strictreply.values._limits import JSON
+from strictreply.core import JSON
 
 MISSING = object()
 ADDRESSES = (

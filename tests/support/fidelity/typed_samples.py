@@ -10,8 +10,9 @@ from pydantic import BaseModel, TypeAdapter
 from strictreply import Invalid
 from strictreply.contract._fidelity.core_schemas import NOT_REPRESENTABLE
 from strictreply.contract._models import adapter_of, document_of, instance_of
+from strictreply.core import JSON
+from strictreply.core.judging import Formats
 from strictreply.schema import Schema
-from strictreply.values._limits import JSON, Formats
 
 HUGE = 10**310
 BEYOND = 2**53 + 1

@@ -17,6 +17,7 @@ from langgraph.types import Command
 
 import strictreply as sr
 from strictreply.coordination import ErrorPolicy, Topology
+from strictreply.core import JSONObject
 from strictreply.integrations.langgraph import (
     ChatAgent,
     begin,
@@ -27,7 +28,6 @@ from strictreply.integrations.langgraph import (
 from strictreply.testing import LoopbackServer, ScriptedClient, ScriptedModel, Step, ok
 from strictreply.testing._wire import Served
 from strictreply.testing.mounting import AsyncScriptedClient
-from strictreply.values._limits import JSONObject
 
 __all__ = [
     "CONFIG",

@@ -30,7 +30,7 @@ _BEFORE = {kind: dict(vars(kind)) for kind in _PATCHED}
 
 
 @dataclass(frozen=True)
-class Asked:
+class AcceptedReply:
     """One recorded ask.
 
     It has all that was recorded of what was sent and what came, as text, and its tokens.
@@ -47,7 +47,7 @@ class Attached:
     ``patch`` gives the client to use, ``asked`` reads what was recorded so far.
     """
 
-    asked: Callable[[], list[Asked]]
+    asked: Callable[[], list[AcceptedReply]]
     patch: Callable[[Any], Any] = field(default=lambda client: client)
 
 
@@ -92,14 +92,14 @@ def spans() -> tuple[Any, Any]:
     return provider, kept
 
 
-def read_spans(kept: Any, of: str, prompt: str, completion: str) -> list[Asked]:
+def read_spans(kept: Any, of: str, prompt: str, completion: str) -> list[AcceptedReply]:
     """Read the spans that have the attribute ``of`` as asks.
 
     The other two arguments name the attributes of the tokens.
     """
     found = [dict(span.attributes) for span in kept.get_finished_spans()]
     return [
-        Asked(json.dumps(each, default=str), (each.get(prompt), each.get(completion)))
+        AcceptedReply(json.dumps(each, default=str), (each.get(prompt), each.get(completion)))
         for each in found
         if of in each
     ]
@@ -221,7 +221,7 @@ def langfuse() -> Iterator[Attached]:
     at_work, kept = _langfuse()
     importlib.import_module("langfuse.openai").register_tracing()
 
-    def asked() -> list[Asked]:
+    def asked() -> list[AcceptedReply]:
         at_work.flush()
         found = []
 
@@ -231,7 +231,7 @@ def langfuse() -> Iterator[Attached]:
                 usage.get("prompt_tokens", usage.get("input")),
                 usage.get("completion_tokens", usage.get("output")),
             )
-            found.append(Asked(json.dumps(dict(span.attributes), default=str), tokens))
+            found.append(AcceptedReply(json.dumps(dict(span.attributes), default=str), tokens))
 
         return found
 
@@ -267,11 +267,11 @@ def sentry() -> Iterator[Attached]:
 
     with library.start_transaction(op="test", name="test") as transaction:
 
-        def asked() -> list[Asked]:
+        def asked() -> list[AcceptedReply]:
             transaction.finish()
             of_calls = [one["data"] for one in kept if one.get("op") == "gen_ai.chat"]
             return [
-                Asked(json.dumps(each, default=str), tuple(map(each.get, _TOKENS)))
+                AcceptedReply(json.dumps(each, default=str), tuple(map(each.get, _TOKENS)))
                 for each in of_calls
             ]
 
@@ -303,12 +303,12 @@ def langsmith() -> Iterator[Attached]:
 
     kept = Kept(api_url="http://127.0.0.1:9", api_key="none", auto_batch_tracing=False)
 
-    def asked() -> list[Asked]:
+    def asked() -> list[AcceptedReply]:
         found = []
         for run in runs.values():
             usage = (run.get("outputs") or {}).get("usage_metadata") or {}
             found.append(
-                Asked(
+                AcceptedReply(
                     json.dumps(run, default=str),
                     (usage.get("input_tokens"), usage.get("output_tokens")),
                 )

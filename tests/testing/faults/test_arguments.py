@@ -15,8 +15,12 @@ import pytest
 from hypothesis import given, settings
 
 import strictreply as sr
-from strictreply.contract._tool import Tool
-from strictreply.schema._vocabulary import KEYWORDS, SchemaRule
+from strictreply import Tool
+from strictreply.core import JSON
+from strictreply.core.schemas import KEYWORDS
+from strictreply.core.text import pointer_tokens
+from strictreply.core.tools import tool_of
+from strictreply.schema._vocabulary import SchemaRule
 from strictreply.testing import faults
 from strictreply.testing._steps import CANARY, Fault, Kind, Target
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
@@ -24,13 +28,11 @@ from strictreply.testing.faults._constraint_faults import below_minimum
 from strictreply.testing.faults._formats import at_twelve_hours, units_as_clock, units_in_words
 from strictreply.testing.faults._spots import MAX_SIZE, MAX_SPOTS, Spot, spots_of
 from strictreply.testing.faults._type_and_key_faults import misspelled_key, wrong_type
-from strictreply.values._issues import pointer_tokens
-from strictreply.values._limits import JSON
 from support.loops import some
 from support.testing.faults.schemas import schemas
 from support.testing.tool_sample import SAMPLE
 
-TOOLS = {tool.name: tool for tool in map(Tool.of, SAMPLE)}
+TOOLS = {tool.name: tool for tool in map(tool_of, SAMPLE)}
 ENTRIES = {name: entry for name, entry in faults.CATALOGUE.items() if entry.kind is Kind.ARGS}
 
 MADE: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -474,7 +476,7 @@ def test_the_order_is_the_same_in_every_process() -> None:
         "import json; from strictreply.testing import faults;"
         "from strictreply.contract._tool import Tool;"
         "from support.testing.tool_sample import SAMPLE;"
-        "made = [f for one in SAMPLE for f in faults.all_for(Tool.of(one))];"
+        "made = [f for one in SAMPLE for f in faults.all_for(tool_of(one))];"
         "print(json.dumps([[f.id, f.served] for f in made]))"
     )
     told = [

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.contract._tool import Tool
+from strictreply import Tool
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults import _call_faults as call_faults
 from strictreply.testing.faults._catalogue import FaultNotMade

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.contract._tool import Tool
+from strictreply import Tool
 from strictreply.testing._steps import CANARY, PROSE, Target
 from strictreply.testing.faults import _envelope_faults as envelope_faults
 from support.testing.faults.reply_laws import as_json

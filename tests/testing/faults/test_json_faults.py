@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.contract._tool import Tool
+from strictreply import Tool
+from strictreply.core import DEFAULT_LIMITS
+from strictreply.core.text import pointer
 from strictreply.testing._steps import CANARY, Target
 from strictreply.testing.faults import _json_faults as json_faults
 from strictreply.testing.faults._catalogue import FaultNotMade, written
 from strictreply.testing.faults._json_faults import slots
-from strictreply.values._issues import pointer
-from strictreply.values._limits import DEFAULT_LIMITS
 from support.loops import some
 
 SCHEMA: dict[str, Any] = {

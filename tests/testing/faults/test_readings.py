@@ -15,7 +15,7 @@ import pytest
 
 import strictreply as sr
 from streams.test_stream_faults_refused import INSTEAD, TARGETS, contract_of, made
-from strictreply.retry._shaping import shape
+from strictreply.core import shape
 from strictreply.testing._probing.client_verdicts import no_backoff
 from strictreply.testing._responses_writer import as_response
 from strictreply.testing._scripts import ScriptedModel
@@ -165,7 +165,7 @@ def told(
     """What comes of a step, or the codes of its refusal."""
     held: dict[str, Any] = {
         "contract": contract_of(name, dialects),
-        "policy": policy(max_retries=0, transport_retries=0, veto="always"),
+        "policy": policy(max_retries=0, transport_retries=0, early_stop="always"),
         "api": api,
     }
     sync, asynchronous = DOORS[door]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import strictreply
-from strictreply.testing import Asked, faults
+from strictreply.testing import Asked, Fault, faults
 from strictreply.testing._probing.client_verdicts import (
     STORM,
     AppWatch,
@@ -22,10 +22,9 @@ from strictreply.testing._probing.client_verdicts import (
     question,
     verdict_on,
 )
-from strictreply.testing._probing.subjects import ProbeWorker
-from strictreply.testing._probing.survival_probe import Probe
-from strictreply.testing._probing.survival_report import ProbeRun
-from strictreply.testing._steps import Fault
+from strictreply.testing.probing import Probe
+from strictreply.testing.subjects import ProbeWorker
+from strictreply.testing.survival import ProbeRun
 from support.testing.probing import sample_apps
 
 SAMPLES = Path(sample_apps.__file__).parent
@@ -94,7 +93,7 @@ def probed(app: str) -> dict[str, ProbeRun]:
     """
     names = list(dict.fromkeys(row[1] for row in BEHAVIOURS if row[0] == app))
     probe = Probe(
-        app, lambda url: ProbeWorker.start(f"sample_apps:{app}", url, ()), names=names, jobs=1
+        app, lambda url: ProbeWorker.start(f"sample_apps:{app}", url, ()), faults=names, jobs=1
     )
     probe.run(on_plan=lambda *_: None, on_run=lambda _: None)
     report = probe.report()

@@ -22,20 +22,11 @@ from typing import Any
 import httpx
 import pytest
 
-from strictreply.testing import ok
-from strictreply.testing._probing.probe_worker import (
-    App,
-    Unusable,
-    digest,
-    is_clean,
-    load,
-    versions,
-)
-from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome, judged
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._server import LoopbackServer
-from strictreply.testing._steps import Fault, Step
+from strictreply.testing import Fault, LoopbackServer, ScriptedModel, Step, ok
+from strictreply.testing._probing.behaviour import Behaviour, judged
+from strictreply.testing._probing.probe_worker import App, digest, is_clean, load, versions
 from strictreply.testing.faults import CATALOGUE
+from strictreply.testing.survival import ProbeOutcome, Unusable
 from support.loops import some
 from support.testing.probing import sample_apps
 from support.testing.probing.sample_apps import REFUND, Refused, Vouched

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from strictreply.testing._probing.report_page import report_page
-from strictreply.testing._probing.survival_report import FINDINGS, Baseline, ProbeOutcome
+from strictreply.testing.survival import FINDINGS, Baseline, ProbeOutcome
 from support.browser import Page, measured, needs_chromium, numbers, opened, picture
 from support.testing.probing.reports import FULL, HOSTILE, SURVIVED
 

@@ -19,15 +19,13 @@ from typing import TypeVar
 import pytest
 
 import strictreply
-from strictreply.testing import ok
-from strictreply.testing._probing.probe_worker import Unusable
-from strictreply.testing._probing.subjects import ProbeStage, ProbeWorker, Service
-from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._server import LoopbackServer
+from strictreply.core import JSONObject
+from strictreply.testing import LoopbackServer, ScriptedModel, ok
+from strictreply.testing._probing.behaviour import Behaviour
 from strictreply.testing._wire import Served
 from strictreply.testing.faults import CATALOGUE
-from strictreply.values._limits import JSONObject
+from strictreply.testing.subjects import ProbeStage, ProbeWorker, Service
+from strictreply.testing.survival import ProbeOutcome, Unusable
 from support.testing.probing import sample_apps
 from support.testing.probing.fake_subjects import Hanging, InProcess, connecting
 from support.testing.probing.sample_apps import REFUND, strict

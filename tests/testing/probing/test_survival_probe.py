@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.testing._probing.probe_worker import Unusable
-from strictreply.testing._probing.subjects import ProbeStage
-from strictreply.testing._probing.survival_probe import Probe, Rehearsal, planned, rehearse
-from strictreply.testing._probing.survival_report import ProbeOutcome, ProbeRun, Report
+from strictreply import Invalid
+from strictreply.core import JSONObject
+from strictreply.testing import HTTPReply, Kind
+from strictreply.testing._probing.rehearsal import Rehearsal, rehearse
+from strictreply.testing._probing.trials import planned
 from strictreply.testing._scripts import Demand, DemandHints
-from strictreply.testing._steps import Kind
-from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Invalid
+from strictreply.testing.probing import Probe
+from strictreply.testing.subjects import ProbeStage
+from strictreply.testing.survival import ProbeOutcome, ProbeRun, Report, Unusable
 from support.tasks import unretrieved
 from support.testing.probing import sample_apps
 from support.testing.probing.fake_subjects import Hanging, InProcess, connecting
@@ -157,7 +157,9 @@ def test_a_trial_becomes_a_run() -> None:
     )
 
     tried = next(
-        run for run in probed(sample_apps.retrying, names=["wrong_type"]).runs if run.at == "/order"
+        run
+        for run in probed(sample_apps.retrying, faults=["wrong_type"]).runs
+        if run.at == "/order"
     )
     judged = replace(run, outcome=ProbeOutcome.CLEAN, detail=tried.detail)
     assert tried == replace(judged, seconds=tried.seconds, requests=3, recovered=True)
@@ -264,12 +266,12 @@ def probed(
     **options: Any,
 ) -> Report:
     """Probe one of the sample apps."""
-    planned: list[tuple[Demand, int]] = []
+    planned: list[tuple[str, int]] = []
     probe = Probe("sample:app", connecting(app, kind=kind), **({"timeout": 30.0} | options))
     assert probe.report() is None
 
     try:
-        probe.run(on_plan=lambda demand, runs: planned.append((demand, runs)), on_run=on_run)
+        probe.run(on_plan=lambda asks, runs: planned.append((asks, runs)), on_run=on_run)
     except (KeyboardInterrupt, SystemExit):
         pass
     else:
@@ -300,7 +302,7 @@ def test_a_strict_app_survives_whatever_a_model_writes() -> None:
 
 def test_a_careless_app_is_found_out() -> None:
     """An app that takes what comes accepts or crashes, and the detail names its own line."""
-    report = probed(sample_apps.careless, names=SOME)
+    report = probed(sample_apps.careless, faults=SOME)
     found = {run.fault: run.outcome for run in report.runs}
     assert found["trailing_comma"] is found["empty_choices"] is ProbeOutcome.CRASHED
     assert found["duplicate_key"] is found["unknown_tool"] is ProbeOutcome.ACCEPTED
@@ -309,7 +311,7 @@ def test_a_careless_app_is_found_out() -> None:
 
 def test_an_app_that_asks_again_is_seen_to_recover() -> None:
     """Requests are counted, and good replies after the fault give the good result."""
-    report = probed(sample_apps.retrying, names=SOME)
+    report = probed(sample_apps.retrying, faults=SOME)
     assert outcomes(report).keys() == {ProbeOutcome.CLEAN}
     assert {run.requests for run in report.applicable} == {3}
     assert report.recovered == len(report.applicable)
@@ -320,7 +322,7 @@ def test_what_the_model_wrote_is_traced_into_the_next_prompt() -> None:
     nobody's are no leak.
     """
     report = probed(
-        sample_apps.leaking, names=("unquoted_string", "unescaped_quotes", "empty_text")
+        sample_apps.leaking, faults=("unquoted_string", "unescaped_quotes", "empty_text")
     )
     found = {run.fault: run.outcome for run in report.runs}
     assert (found["unquoted_string"], found["empty_text"]) == (
@@ -333,7 +335,7 @@ def test_what_the_model_wrote_is_traced_into_the_next_prompt() -> None:
 
 def test_an_app_that_does_not_come_back_is_hung() -> None:
     """A hang costs one run; the others go on."""
-    report = probed(sample_apps.strict, names=SOME[:2], timeout=1.0, kind=Hanging)
+    report = probed(sample_apps.strict, faults=SOME[:2], timeout=1.0, kind=Hanging)
     assert outcomes(report) == {ProbeOutcome.HUNG: len(report.applicable)}
 
 
@@ -343,7 +345,7 @@ def test_runs_are_in_the_catalogues_order(jobs: int) -> None:
     the report.
     """
     seen: list[ProbeRun] = []
-    report = probed(sample_apps.strict, seen.append, names=SOME, jobs=jobs)
+    report = probed(sample_apps.strict, seen.append, faults=SOME, jobs=jobs)
     order = list(CATALOGUE)
     assert [run.fault for run in report.runs] == sorted(
         (run.fault for run in report.runs), key=order.index
@@ -380,7 +382,7 @@ def test_an_interrupted_probe_tells_what_it_has(
     """
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        report = probed(sample_apps.strict, interrupt, names=SOME, jobs=jobs)
+        report = probed(sample_apps.strict, interrupt, faults=SOME, jobs=jobs)
     finally:
         signal.signal(signal.SIGINT, handler)
 
@@ -394,7 +396,7 @@ def test_an_interrupted_probe_tells_what_it_has(
 
 def only(names: Collection[str]) -> dict[str, Any]:
     """Choose faults that an app meets without a wait."""
-    return {"names": names, "timeout": 30.0}
+    return {"faults": names, "timeout": 30.0}
 
 
 def test_broken_connections_and_errors_are_served() -> None:
@@ -412,7 +414,7 @@ def test_broken_connections_and_errors_are_served() -> None:
 
 def test_a_report_names_what_was_probed() -> None:
     """The app, what it asks for, when, how long and with which versions."""
-    report = probed(sample_apps.strict, names=("nan",))
+    report = probed(sample_apps.strict, faults=("nan",))
     assert (report.app, report.versions, report.started.tzinfo is not None) == (
         "sample:app",
         {"app": "1"},
@@ -428,7 +430,7 @@ def test_a_loop_without_a_limit_is_ended() -> None:
     """An app that asks for ever has looped, not hung, in as many requests as are allowed; and it
     recovers.
     """
-    report = probed(sample_apps.looping, names=CORRECTED, max_requests=5)
+    report = probed(sample_apps.looping, faults=CORRECTED, max_requests=5)
     assert outcomes(report) == {ProbeOutcome.LOOPED: len(report.applicable)}
     assert {run.requests for run in report.applicable} == {6}
     assert report.recovered == len(report.applicable)
@@ -445,14 +447,14 @@ def persistent(base_url: str) -> object:
 
 def test_a_slow_loop_is_no_hang() -> None:
     """An app that was still asking when its time was over has looped, whatever the bound."""
-    report = probed(persistent, names=("trailing_comma",), timeout=9.0, jobs=1, kind=Hanging)
+    report = probed(persistent, faults=("trailing_comma",), timeout=9.0, jobs=1, kind=Hanging)
     assert outcomes(report).keys() == {ProbeOutcome.LOOPED}
 
 
 @pytest.mark.parametrize("name", ["wrong_type", "whole_at_length", "duplicate_key"])
 def test_a_correction_by_a_tool_turn_is_a_way_to_recover(name: str) -> None:
     """Good replies after the fault begin with the call, whatever tool turns answered the fault."""
-    report = probed(sample_apps.looping, names=(name,), max_requests=2)
+    report = probed(sample_apps.looping, faults=(name,), max_requests=2)
     assert report.recovered == len(report.applicable) > 0
 
 
@@ -462,7 +464,7 @@ def test_an_answer_without_the_tool_is_told_apart() -> None:
     """
     report = probed(
         sample_apps.polite,
-        names=("unknown_tool", "refusal", "nothing_said", "wrong_type", "duplicate_key"),
+        faults=("unknown_tool", "refusal", "nothing_said", "wrong_type", "duplicate_key"),
     )
     assert outcomes(report).keys() == {ProbeOutcome.ANSWERED_WITHOUT_TOOL}
     assert not report.survived
@@ -470,7 +472,7 @@ def test_an_answer_without_the_tool_is_told_apart() -> None:
 
 def test_a_tool_that_ran_is_an_acceptance() -> None:
     """An app that ran its tool with what came has accepted, whatever name the call had."""
-    report = probed(sample_apps.careless, names=("wrong_type", "duplicate_key", "unknown_tool"))
+    report = probed(sample_apps.careless, faults=("wrong_type", "duplicate_key", "unknown_tool"))
     assert outcomes(report).keys() == {ProbeOutcome.ACCEPTED}
 
 
@@ -482,7 +484,7 @@ def test_a_fault_without_room_is_said(name: str, reason: str) -> None:
     reason.
     """
     with pytest.raises(Unusable, match=f"{name}.*{reason}"):
-        Probe("sample:app", connecting(sample_apps.strict), names=("wrong_type", name)).run(
+        Probe("sample:app", connecting(sample_apps.strict), faults=("wrong_type", name)).run(
             on_plan=lambda *_: None, on_run=lambda _: None
         )
 
@@ -497,7 +499,7 @@ def test_a_stream_of_one_meaning_may_be_read() -> None:
         "stream_name_changes",
         "stream_ends_early",
     ]
-    told = probed(sample_apps.guarded_agent, names=names)
+    told = probed(sample_apps.guarded_agent, faults=names)
     outcomes = {run.fault: run.outcome for run in told.applicable}
     assert outcomes == {
         "stream_index_missing": ProbeOutcome.READ,

@@ -11,18 +11,18 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from strictreply.testing import Kind
+from strictreply.testing._probing.behaviour import Behaviour, judged
 from strictreply.testing._probing.report_page import junit_xml, report_json
-from strictreply.testing._probing.survival_report import (
+from strictreply.testing._steps import Harm
+from strictreply.testing.survival import (
     FINDINGS,
     OUTCOMES,
     Baseline,
-    Behaviour,
     ProbeOutcome,
     ProbeRun,
     Report,
-    judged,
 )
-from strictreply.testing._steps import Harm, Kind
 from support.testing.probing import reports
 from support.testing.probing.reports import FULL, HOSTILE, SURVIVED
 

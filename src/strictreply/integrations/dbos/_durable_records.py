@@ -27,9 +27,10 @@ from strictreply import (
     StrictReplyError,
     Usage,
 )
-from strictreply.contract._judge import judge
+from strictreply.core import JSONObject, judge
+from strictreply.core.text import printable, printable_lines
 from strictreply.integrations import load
-from strictreply.loop._effects import Asked, EffectRaised, ToolOutcome
+from strictreply.loop._effects import AcceptedReply, EffectRaised, ToolOutcome
 from strictreply.loop._invoke_result import InvokeCode
 from strictreply.loop._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
 from strictreply.loop._sqlite_sessions import make_private, reason_of
@@ -42,8 +43,6 @@ from strictreply.loop._values import (
     Turn,
     Value,
 )
-from strictreply.values._issues import printable, printable_lines
-from strictreply.values._limits import JSONObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +142,7 @@ class TurnRequest(Value):
     before: TurnEnd | None = None
 
 
-def asked_record(asked: Asked | EffectRaised) -> JSONObject:
+def asked_record(asked: AcceptedReply | EffectRaised) -> JSONObject:
     """Return the record of an ask: the accepted message and its usage, or what was raised."""
     if isinstance(asked, EffectRaised):
         return {"failure": DurableFailure.of(asked.error).to_dict()}
@@ -157,7 +156,7 @@ def failure_of(record: object) -> DurableFailure | None:
     return None
 
 
-def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
+def asked_from(record: JSONObject, contract: Contract) -> AcceptedReply | EffectRaised:
     """Read the record of an ask.
 
     An accepted message is judged again, by the tools of this process.
@@ -173,7 +172,7 @@ def asked_from(record: JSONObject, contract: Contract) -> Asked | EffectRaised:
         error = InvokeCode.TOOLS_CHANGED.error("loop.same_tools", message, issues=verdict.issues)
         return EffectRaised(InvokeFailed((error,)))
 
-    return Asked(record["message"], verdict.reply, Usage(**record["usage"]))
+    return AcceptedReply(record["message"], verdict.reply, Usage(**record["usage"]))
 
 
 def called_record(outcome: ToolOutcome | AbortRun) -> JSONObject:

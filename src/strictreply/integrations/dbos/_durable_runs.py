@@ -26,7 +26,9 @@ from strictreply import (
     Run,
     StrictClient,
 )
-from strictreply.contract._driving import apause, pause
+from strictreply.core import Message
+from strictreply.core.calls import apause, pause
+from strictreply.core.tools import refuse_unrunnable
 from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
     DurableFailure,
@@ -52,7 +54,6 @@ from strictreply.loop._run_values import (
     envelope_of,
 )
 from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
-from strictreply.values._limits import Message
 
 _MOST_ID_CHARS: Final = 200
 _UNDER_WAY: Final = frozenset({"ENQUEUED", "PENDING", "DELAYED"})
@@ -114,7 +115,7 @@ class DurableRuns:
         self._contract = with_context(client.contract_for(**keywords), context)
         for tool in self._contract.tools:
             if tool.function is not None:
-                tool.refuse_unrunnable(awaited=isinstance(client, AsyncStrictClient))
+                refuse_unrunnable(tool, awaited=isinstance(client, AsyncStrictClient))
 
         library = load("dbos")
         portable = library.WorkflowSerializationFormat.PORTABLE

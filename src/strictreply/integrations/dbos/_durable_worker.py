@@ -34,6 +34,8 @@ from itertools import count
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
+from strictreply import ContractError
+from strictreply.core import JSONObject
 from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
     DurableFailure,
@@ -43,8 +45,6 @@ from strictreply.integrations.dbos._durable_records import (
     store_errors,
 )
 from strictreply.loop._sqlite_sessions import reason_of
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSONObject
 
 # the version of the records: workers of one version go on with each other's runs
 JOURNAL: Final = 1

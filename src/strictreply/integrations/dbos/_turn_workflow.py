@@ -23,7 +23,7 @@ from strictreply import (
     LoopPolicy,
     StrictClient,
 )
-from strictreply.contract._driving import adrive, drive
+from strictreply.core import JSONObject, adrive, drive
 from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
     DurableFailure,
@@ -37,7 +37,7 @@ from strictreply.integrations.dbos._durable_records import (
 )
 from strictreply.integrations.dbos._durable_worker import TurnTrial
 from strictreply.loop._effects import (
-    Asked,
+    AcceptedReply,
     AskModel,
     Effect,
     EffectRaised,
@@ -54,7 +54,6 @@ from strictreply.loop._run_steps import RunLoop
 from strictreply.loop._step_walk import WalkEnd
 from strictreply.loop._values import LineStatus
 from strictreply.pipeline import AgentContext, MemorySessionStore
-from strictreply.values._limits import JSONObject
 
 _ASK: Final = {"name": "ask"}
 
@@ -126,7 +125,7 @@ class _DurableTurn:
             session=session,
             turn=turn,
             waiting=end.context.manifest,
-            asked=tuple(map(asked_record, self.loop.asked)),
+            asked=tuple(map(asked_record, self.loop.replies)),
         )
         return record.to_json()
 
@@ -211,7 +210,7 @@ class _DurableTurn:
         self.trial.stepped = True
         return json.dumps(record, separators=(",", ":"))
 
-    def _asked(self, text: str) -> Asked | EffectRaised:
+    def _asked(self, text: str) -> AcceptedReply | EffectRaised:
         return asked_from(json.loads(text), self.contract)
 
 

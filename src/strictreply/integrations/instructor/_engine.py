@@ -21,27 +21,18 @@ from strictreply import (
     ContractError,
     DirectAnswer,
     Exchange,
+    Limits,
     RetryPolicy,
     Steering,
     Tool,
     Usage,
 )
-from strictreply.client._client import wrap as wrap_client
-from strictreply.client._sending import RetryBucket
-from strictreply.client._wrapped import OnAttempt, Redact
-from strictreply.contract._contract import ContractKeywords
+from strictreply import wrap as wrap_client
+from strictreply.core import DEFAULT_LIMITS, JSONObject, Message
+from strictreply.core.calls import OnAttempt, Redact, RetryBucket, total_usage
+from strictreply.core.judging import ContractKeywords, Extra, Extraction, Formats
 from strictreply.integrations import load
 from strictreply.integrations.instructor._provider_seam import MADE_BY_INSTRUCTOR, Seam, dialect_of
-from strictreply.values._limits import (
-    DEFAULT_LIMITS,
-    Extra,
-    Extraction,
-    Formats,
-    JSONObject,
-    Limits,
-    Message,
-)
-from strictreply.values._replies import total_usage
 
 T = TypeVar("T")
 

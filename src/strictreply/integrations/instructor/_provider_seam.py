@@ -18,24 +18,23 @@ from types import SimpleNamespace
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from strictreply import (
+    Attempt,
     CallFailed,
     Code,
+    Contract,
     ContractError,
+    Invalid,
     Issue,
     ReplyHalted,
     ReplyRejected,
     TransportFailed,
+    Usage,
 )
-from strictreply.client._wrapped import OnAttempt
-from strictreply.contract._contract import Contract
-from strictreply.contract._judge import judge
-from strictreply.contract._models import check_issues
+from strictreply.core import JSON, JSONObject, Message, classify, judge, shape
+from strictreply.core.calls import OnAttempt, plain_request
+from strictreply.core.forms import as_json, peek
+from strictreply.core.judging import check_issues
 from strictreply.integrations import load
-from strictreply.retry._failures import classify
-from strictreply.retry._shaping import shape
-from strictreply.values._limits import JSON, JSONObject, Message
-from strictreply.values._replies import Attempt, Invalid, Usage, plain_request
-from strictreply.wires._members import as_json, peek
 
 MADE_BY_INSTRUCTOR: Final = ("tools", "tool_choice", "parallel_tool_calls", "response_format")
 """What instructor makes of a response model itself, and is therefore left out of our requests."""

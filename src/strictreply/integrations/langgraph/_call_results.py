@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from strictreply.core import Message
+from strictreply.core.forms import MESSAGES
 from strictreply.integrations.langgraph._graph_state import RunState, noted, with_turn
 from strictreply.loop._conversation import result_messages
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._values import AgentToolCall, AgentToolCallResult
-from strictreply.values._limits import Message
-from strictreply.wires._messages import MESSAGES
 
 RESULT_LIMIT: Final = LoopPolicy().max_result_chars
 

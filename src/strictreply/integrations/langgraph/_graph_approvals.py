@@ -10,17 +10,15 @@ from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from strictreply import ContractError
+from strictreply import ContractError, Invalid
+from strictreply.core import JSONObject, decode
+from strictreply.core.forms import peek
 from strictreply.integrations.langgraph._graph_settings import ChatAgent
 from strictreply.integrations.langgraph._graph_state import RunState
 from strictreply.integrations.langgraph._graph_turns import AskHuman
 from strictreply.loop._effects import RunTool
 from strictreply.loop._reconciling import approval_of
 from strictreply.loop._values import AgentToolCall, Decision, waiting_call
-from strictreply.reading._decoding import decode
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import Invalid
-from strictreply.wires._members import peek
 
 APPROVAL: Final = "tool_approval"
 _WORDS: Final[Mapping[object, bool]] = {"approve": True, "deny": False}

@@ -15,13 +15,14 @@ from types import ModuleType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from strictreply import AbortRun, ContractError
+from strictreply.core.forms import peek
+from strictreply.core.tools import takes_context, with_arguments
 from strictreply.integrations import load
 from strictreply.integrations.langgraph._call_results import RESULT_LIMIT
 from strictreply.integrations.langgraph._graph_state import RunState
 from strictreply.loop._effects import RunTool, ToolOutcome
 from strictreply.loop._results import error_json
 from strictreply.loop._values import AgentToolCallResult
-from strictreply.wires._members import peek
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,14 @@ class GraphCall:
         self._call = effect.run.call
         self._state = effect.state
 
-        injected = {} if effect.run.tool.signature is None else effect.run.tool.signature.injected
+        injected = (
+            {}
+            if effect.run.tool.origin.signature is None
+            else effect.run.tool.origin.signature.injected
+        )
         given = {name: self._given(name, kind) for name, kind in injected.items()}
-        tool = effect.run.tool.injected_with(given)
-        if tool.context_parameters and self._runtime.context is not None:
+        tool = with_arguments(effect.run.tool, given)
+        if takes_context(tool) and self._runtime.context is not None:
             tool = tool.with_context(self._runtime.context)
 
         watched = self._watched(tool.function, is_async=tool.is_async)

@@ -7,7 +7,7 @@ how often it has talked without acting; the messages, which are its thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import (
     Annotated,
@@ -35,25 +35,22 @@ from strictreply.coordination import (
     ActionSteering,
     ContentLoopGuard,
     ContentStreak,
+    HumanDecision,
     HumanKind,
+    Router,
     RunMetrics,
     Topology,
 )
-from strictreply.coordination._action_rules import ActionAnswer
-from strictreply.coordination._actions import Permitted
-from strictreply.coordination._human_requests import Words
-from strictreply.coordination._topology import Declared
+from strictreply.coordination.actions import Permitted
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
-from strictreply.coordination.routing import Router
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
+from strictreply.core import Failure, JSONObject, Message
+from strictreply.core.arguments import IN_AGENTS, helpful
+from strictreply.core.calls import Again, End, NextStep
+from strictreply.core.forms import peek
 from strictreply.integrations.langgraph._graph_state import RunState
 from strictreply.integrations.langgraph._run_loops import streak_after
 from strictreply.integrations.langgraph._thread_thoughts import with_sendable_thoughts
-from strictreply.retry._failures import Failure
-from strictreply.retry._policy import Again, End, NextStep
-from strictreply.values._limits import JSONObject, Message
-from strictreply.values._mistakes import IN_AGENTS, helpful
-from strictreply.wires._members import peek
 
 _SET_BY_THE_RUN: Final = frozenset(
     {"messages", "contract", "policy", "steering", "tools", "n", "stream"}
@@ -84,7 +81,7 @@ class ChatAgent:
     """What the agent is for, in its system prompt."""
     instruction: str = ""
     """How the agent is to work, in its system prompt."""
-    tools: Declared | None = None
+    tools: Iterable[object] | Mapping[str, object] | None = None
     """Its tools: anything that declares one, each with a function, which is run.
 
     None takes what the processor's ``tools=`` has for this agent; an empty list means no tools.
@@ -169,7 +166,7 @@ class GraphSettings:
     """Writes the corrections."""
     max_turns: int
     """Most turns of a conversation."""
-    words: Words | None
+    words: Mapping[str, HumanDecision] | None
     """What a human's answers decide; None for the default."""
     metrics: RunMetrics
     """Counts routes and activities."""

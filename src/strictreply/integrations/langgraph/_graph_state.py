@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Annotated, Final, cast
 
-from strictreply.contract._channels import compact
-from strictreply.coordination import Topology
-from strictreply.coordination._actions import Branch, BranchType, CoordinationCode, StateError
-from strictreply.coordination._run_state import END, HUMAN_INPUT, AgentState, changed
-from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.coordination import (
+    END,
+    HUMAN_INPUT,
+    AgentState,
+    Branch,
+    BranchType,
+    CoordinationCode,
+    StateError,
+    Topology,
+)
+from strictreply.coordination.state import ChatMessage
+from strictreply.core import JSON, JSONObject, Message
+from strictreply.core.text import compact
 
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs
@@ -58,6 +67,11 @@ class RunState(AgentState):
     """What everybody said; None where agents are only told requests."""
     heard: dict[str, int]
     """How much of ``history`` each agent was told."""
+
+
+def changed(state: RunState, **fields: object) -> RunState:
+    """Return a new state with other values in some fields."""
+    return cast("RunState", {**state, **fields})
 
 
 def node_of(agent: str) -> str:
@@ -172,6 +186,16 @@ def with_turn(state: RunState, agent: str, *turns: str | Message) -> RunState:
     added = [{"role": "user", "content": turn} if isinstance(turn, str) else turn for turn in turns]
     thread = [*state["threads"].get(agent, []), *added]
     return changed(state, threads={**state["threads"], agent: thread})
+
+
+def with_message(state: RunState, text: str) -> RunState:
+    """Return the state with one more message of the assistant to the user."""
+    said: ChatMessage = {
+        "role": "assistant",
+        "content": text,
+        "timestamp": datetime.now(UTC).isoformat(),
+    }
+    return changed(state, messages=[*state["messages"], said])
 
 
 def noted(state: RunState, speaker: str, text: str) -> RunState:

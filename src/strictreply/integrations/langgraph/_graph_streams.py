@@ -11,12 +11,12 @@ from typing import Any, Final, Self
 from uuid import uuid4
 
 from strictreply import Accepted, CallFailed, Exchange, Provisional, Retracted
-from strictreply.coordination._actions import ActionType
+from strictreply.coordination import ActionType
+from strictreply.core import JSON, JSONObject
+from strictreply.core.judging import IncrementalReader
 from strictreply.integrations import load
 from strictreply.integrations.langgraph._graph_state import as_text
 from strictreply.integrations.langgraph._graph_turns import AskAgent
-from strictreply.reading._incremental import IncrementalReader
-from strictreply.values._limits import JSON, JSONObject
 
 RETRACTED: Final = {"strictreply": "retracted"}
 """What the last piece of a message says that is not part of the reply in the end."""

@@ -11,17 +11,17 @@ from itertools import takewhile
 from typing import Any, Protocol, TypeAlias, cast
 
 from strictreply import AbortRun, Category, ContractError, Issue, ToolCall, ToolCalls
-from strictreply.contract._contract import Check
-from strictreply.coordination._action_rules import judge_action, refused
-from strictreply.coordination._actions import (
+from strictreply.coordination import (
     ActionType,
+    Activity,
     CoordinationCode,
+    RoutingDecision,
+    RoutingReason,
     StateError,
     ValidationResult,
 )
-from strictreply.coordination._decisions import RoutingReason, stop
-from strictreply.coordination._metrics import Activity
-from strictreply.coordination._run_state import changed
+from strictreply.core import Check, JSONObject
+from strictreply.core.tools import refuse_unrunnable
 from strictreply.integrations.langgraph._call_results import (
     RESULT_LIMIT,
     calls_in,
@@ -35,6 +35,7 @@ from strictreply.integrations.langgraph._graph_state import (
     TOOLS,
     RunState,
     branch_of,
+    changed,
     node_of,
 )
 from strictreply.integrations.langgraph._graph_turns import AskHuman, routed
@@ -43,7 +44,6 @@ from strictreply.loop._effects import RunTool, ToolOutcome
 from strictreply.loop._flow import with_ids
 from strictreply.loop._results import is_failure, substitute_result
 from strictreply.loop._values import AgentToolCallResult
-from strictreply.values._limits import JSONObject
 
 ToolEffect: TypeAlias = AskHuman | Check | RunInGraph
 
@@ -75,7 +75,7 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> To
     calls = with_ids(ToolCalls(executable_calls(result)), "call")
     runs = [RunTool(terms.tools.by_name[call.tool], call) for call in calls]
     for run in runs:
-        run.tool.refuse_unrunnable(awaited=awaited, injects=True)
+        refuse_unrunnable(run.tool, awaited=awaited, injects=True)
 
     done = _done(calling, runs)
     run = runs[len(done)]
@@ -104,7 +104,8 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> To
     if outcome.is_broken:
         state = _cut_short(agent, state, ran) if done else changed(state, calling=None)
         issue = Issue("tool.raised", Category.TOOL_ERROR, "", "the code of a tool raised")
-        return routed(settings, agent, state, refused((issue,), terms))
+        result = settings.processor.refused((issue,), agent, branch)
+        return routed(settings, agent, state, result)
 
     if command is not None:
         state = _followed(settings, agent, state, run, command)
@@ -126,7 +127,7 @@ def _aborted(
     """End a run that a tool ends, or that ends because of one; what ran is kept."""
     state = _cut_short(agent, state, ran)
     branch = branch_of(state, settings.max_turns, agent.name)
-    return follow(state, agent, branch, stop(RoutingReason.ABORTED, str(error)))
+    return follow(state, agent, branch, RoutingDecision.stopped(RoutingReason.ABORTED, str(error)))
 
 
 def _cut_short(agent: ChatAgent, state: RunState, ran: tuple[AgentToolCallResult, ...]) -> RunState:
@@ -204,12 +205,19 @@ def _gone_on(
     if "goto" not in calling:
         return changed(state, next_agent=node_of(agent.name))
 
-    terms = settings.processor.terms(agent, branch_of(state, settings.max_turns, agent.name))
-    return routed(settings, agent, state, judge_action(_handover(calling["goto"]), terms))
+    return routed(settings, agent, state, _handover(settings, agent, state, calling["goto"]))
 
 
-def _handover(target: str) -> JSONObject:
-    return {"next_action": ActionType.INVOKE_AGENT.value, "action_input": target}
+def _handover(
+    settings: GraphSettings, agent: ChatAgent, state: RunState, target: str
+) -> ValidationResult:
+    """Return the verdict on a hand-over that a tool of the agent asks for."""
+    branch = branch_of(state, settings.max_turns, agent.name)
+    action: JSONObject = {
+        "next_action": ActionType.INVOKE_AGENT.value,
+        "action_input": target,
+    }
+    return settings.processor.judge_action(action, agent, branch)
 
 
 def _followed(
@@ -243,8 +251,7 @@ def _followed(
     if isinstance(target, list | tuple) and len(target) == 1:
         target = target[0]
 
-    terms = settings.processor.terms(agent, branch_of(state, settings.max_turns, agent.name))
-    known = isinstance(target, str) and judge_action(_handover(target), terms).is_valid
+    known = isinstance(target, str) and _handover(settings, agent, state, target).is_valid
     if not known or calling.get("goto", target) != target:
         agents = ", ".join(settings.topology.allowed_targets(agent.name))
         raise ContractError(

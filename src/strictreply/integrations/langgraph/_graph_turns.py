@@ -11,42 +11,37 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from strictreply import (
-    CallFailed,
-    ContractError,
-    Exchange,
-    Issue,
-    ReplyRejected,
-)
-from strictreply.contract._channels import compact
-from strictreply.contract._contract import Check
+from strictreply import CallFailed, ContractError, Exchange, Issue, ReplyRejected
 from strictreply.coordination import (
     HUMAN_INPUT,
-    PendingHuman,
-    give_human_feedback,
-    human_input,
-)
-from strictreply.coordination._action_rules import refused
-from strictreply.coordination._actions import BranchType, CoordinationCode, ValidationResult
-from strictreply.coordination._api_replies import ApiError
-from strictreply.coordination._decisions import (
-    RoutingContext,
-    RoutingReason,
-    refuse,
-    resume_after_error,
-)
-from strictreply.coordination._human_requests import (
+    Activity,
+    ApiError,
+    BranchType,
+    CoordinationCode,
     HumanDecision,
     HumanKind,
-    SettledHuman,
-    carry_over,
-    read_ledger,
+    PendingHuman,
+    RoutingContext,
+    RoutingDecision,
+    RoutingReason,
+    StateError,
+    Topology,
+    ValidationResult,
+    give_human_feedback,
+    human_input,
+    resume_after_error,
 )
-from strictreply.coordination._metrics import Activity
-from strictreply.coordination._run_state import changed, ledger_of, pending_requests, require
-from strictreply.coordination._steering import ContentLoop
-from strictreply.coordination._topology import Topology
+from strictreply.coordination.state import (
+    SettledHuman,
+    carry_over_requests,
+    pending_requests,
+    read_requests,
+)
+from strictreply.coordination.steering import ContentLoop
 from strictreply.coordination.validation import with_reply_format
+from strictreply.core import Check, JSONObject, Message
+from strictreply.core.forms import without_thoughts
+from strictreply.core.text import compact, pointer, quote
 from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
@@ -54,6 +49,7 @@ from strictreply.integrations.langgraph._graph_state import (
     agent_at,
     at_node,
     branch_of,
+    changed,
     node_of,
     noted,
     with_turn,
@@ -61,9 +57,6 @@ from strictreply.integrations.langgraph._graph_state import (
 from strictreply.integrations.langgraph._next_state import follow
 from strictreply.integrations.langgraph._run_loops import streak_of, with_streak
 from strictreply.integrations.langgraph._thread_thoughts import with_kept_thoughts
-from strictreply.values._issues import pointer, quote
-from strictreply.values._limits import JSONObject, Message
-from strictreply.wires._thoughts import without_thoughts
 
 USER_SAID: Final = "The user said: "
 
@@ -102,7 +95,7 @@ def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
     known = ", ".join(topology.agents)
     hint = "clear_human_input_request cancels the first pending question"
 
-    for index, request in enumerate(read_ledger(ledger_of(state), "/human_requests")):
+    for index, request in enumerate(read_requests(state)):
         if not isinstance(request, PendingHuman):
             continue
 
@@ -217,7 +210,8 @@ def _failed(
     limit = settings.content_limit
     streak = streak_of(state, agent.name)
 
-    after = routed(settings, agent, state, refused(error.issues, terms))
+    refused = settings.processor.refused(error.issues, agent, branch)
+    after = routed(settings, agent, state, refused)
     reason = (after["outcome"] or {}).get("reason")
     if reason != RoutingReason.RETRIES_SPENT or not limit.talks_on(streak):
         return after
@@ -230,7 +224,9 @@ def _looped(
     settings: GraphSettings, agent: ChatAgent, state: RunState, loop: ContentLoop
 ) -> RunState:
     branch = branch_of(state, settings.max_turns, agent.name)
-    state = follow(state, agent, branch, refuse(RoutingReason.CONTENT_LOOP, str(loop)))
+    words = str(loop)
+    decision = RoutingDecision.stopped(RoutingReason.CONTENT_LOOP, words, error=words)
+    state = follow(state, agent, branch, decision)
     return changed(state, outcome={**(state["outcome"] or {}), "content_loop": loop.to_dict()})
 
 
@@ -248,10 +244,9 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
     if not state["loop_count"] and entry not in (None, HUMAN_INPUT):
         # A run begins, whose input knows nothing of what the run before left pending: LangGraph
         # merges both ledgers.
-        pending = carry_over(ledger_of(state), entry, flagged=state["requires_human_input"])
-        state = changed(state, human_requests=pending)
+        state = carry_over_requests(state, entry)
 
-    require(request_issues(topology, state))
+    StateError.raise_for(request_issues(topology, state))
     brought = state["human_feedback"]  # without a checkpointer the state brings an answer along
     # the question is put among the messages
     state = human_input(changed(state, human_feedback=None))
@@ -279,7 +274,7 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
         except ContractError as error:
             refusal = error
 
-        ended = (one for one in read_ledger(ledger_of(state)) if isinstance(one, SettledHuman))
+        ended = (one for one in read_requests(state) if isinstance(one, SettledHuman))
         settled = next((one for one in ended if one.request.id == request.id), None)
 
     return _answered(settings, at_node(topology, state), settled)

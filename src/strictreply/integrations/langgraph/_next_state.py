@@ -16,36 +16,30 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
 
-from strictreply.contract._channels import compact
 from strictreply.coordination import (
     USER,
     Branch,
     BranchType,
+    HumanKind,
+    RouteReason,
+    RoutingDecision,
+    RoutingReason,
+    RunEnding,
+    StepType,
     Topology,
     create_initial_state,
     mark_complete,
-)
-from strictreply.coordination._decisions import (
-    RoutingDecision,
-    RoutingReason,
-    StepType,
-    question_of,
-    stop,
-)
-from strictreply.coordination._human_requests import HumanKind, merge_ledgers
-from strictreply.coordination._metrics import utc_now
-from strictreply.coordination._route_next import RouteReason
-from strictreply.coordination._run_state import (
-    RunEnding,
-    changed,
-    chat_message,
-    ledger_of,
-    new_id,
-    pending_requests,
-    put_question,
     request_human_input,
 )
-from strictreply.coordination.validation import place_in
+from strictreply.coordination.state import (
+    SettledHuman,
+    pending_requests,
+    read_requests,
+    with_requests,
+)
+from strictreply.core import JSON, JSONObject, Message
+from strictreply.core.forms import peek
+from strictreply.core.text import compact, pointer
 from strictreply.integrations.langgraph._graph_settings import ChatAgent
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
@@ -55,12 +49,14 @@ from strictreply.integrations.langgraph._graph_state import (
     as_text,
     branch_record,
     branch_specs,
+    changed,
     exits,
     from_json,
     node_of,
     noted,
     state_at_start,
     unheard,
+    with_message,
     with_turn,
 )
 from strictreply.integrations.langgraph._run_outcomes import (
@@ -68,9 +64,6 @@ from strictreply.integrations.langgraph._run_outcomes import (
     outcome_record,
     stored_outcome,
 )
-from strictreply.values._issues import pointer
-from strictreply.values._limits import JSON, JSONObject, Message
-from strictreply.wires._members import peek
 
 _STATUS: Final[Mapping[RoutingReason, RunStatus]] = {
     RoutingReason.ABORTED: RunStatus.ABORTED,
@@ -125,11 +118,11 @@ def follow(
         words = f"{agent.name}: {failure}\n{HumanKind.ERROR.prompt}"
         node = node_of(agent.name)
         skip = agent.skip_to and node_of(agent.skip_to)
-        now = utc_now().isoformat()
-        question = question_of(
-            step, request_id=new_id(), prompt=words, skip_to=skip, requested_at=now
+        # cancelling the question leads back to the agent, as retrying does
+        at_agent = changed(state, next_agent=node)
+        return request_human_input(
+            at_agent, words, kind=HumanKind.ERROR, resume_to=node, skip_to=skip
         )
-        return put_question(state, replace(question, resume_to=node, interrupted=node))
 
     # What is left is to invoke an agent: the router knows that no retries are left, so it decides
     # on none.
@@ -180,10 +173,7 @@ def _ended(
     outcome = outcome_record(agent, status, reason.value, content=content, error=error)
 
     if content is not None:
-        state = changed(
-            state, messages=[*state["messages"], chat_message("assistant", as_text(content))]
-        )
-        state = noted(state, agent, as_text(content))
+        state = noted(with_message(state, as_text(content)), agent, as_text(content))
 
     ending = RunEnding.ABORTED if status is RunStatus.ABORTED else RunEnding.COMPLETED
     branch = state["branch"] if leads_to is None else {**state["branch"], "leads_to": leads_to}
@@ -310,7 +300,7 @@ def branch_outcome(state: RunState, last: RunState, own_fields: Iterable[str]) -
         request.handed_over(spawner, tell_to=spawner).to_dict()
         for request in pending_requests(last)
     ]
-    settled = [entry for entry in ledger_of(last) if "settled_at" in entry]
+    settled = [one.to_dict() for one in read_requests(last) if isinstance(one, SettledHuman)]
     before: Mapping[str, Any] = {**state}
     after: Mapping[str, Any] = {**last}
     written = {
@@ -359,14 +349,16 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
 
     aborted = [one["error"] for one in outcomes if one["status"] == RunStatus.ABORTED]
     if aborted:
-        return _ended(state, opener, stop(RoutingReason.ABORTED, str(aborted[0])))
+        return _ended(
+            state, opener, RoutingDecision.stopped(RoutingReason.ABORTED, str(aborted[0]))
+        )
 
     led = _led_to(outcomes)
     onward = {*led} - {opener}
     here = onward - exits(state)
     if onward and not here:
         target = _first(topology, onward, opener)[0]
-        onwards = stop(RoutingReason.SEQUENTIAL, "the branches lead on")
+        onwards = RoutingDecision.stopped(RoutingReason.SEQUENTIAL, "the branches lead on")
         return _ended(state, led[target][0], onwards, _reports(ended), leads_to=target)
 
     if onward and len(led) > 1:
@@ -421,7 +413,8 @@ def _opened_at(
         brought = [(spec, outcome) for spec, outcome in ended if outcome.get("leads_to") == agent]
         branch_id = f"{state['branch']['id']}/{state['loop_count']}.{index}"
         # as the ids of the branches that an agent opens (M32)
-        seed = json.dumps([*place_in(state), branch_id])
+        place = [state["conversation_id"], state["loop_count"], len(state["messages"])]
+        seed = json.dumps([*place, branch_id])
         instance = f"{agent}_{index}_{hashlib.blake2b(seed.encode(), digest_size=4).hexdigest()}"
         opened.append(
             {
@@ -441,10 +434,9 @@ def _opened_at(
 
 def _asked_before(state: RunState, target: str, *, teller: str) -> RunState:
     pending = [one.handed_over(target, tell_to=teller) for one in pending_requests(state)]
-    news = [replace(one, redirected=one.redirected + 1).to_dict() for one in pending]
-    if not news:
+    if not pending:
         return state
-    return changed(state, human_requests=merge_ledgers(ledger_of(state), news))
+    return with_requests(state, *(replace(one, redirected=one.redirected + 1) for one in pending))
 
 
 def _reports(ended: Iterable[_Ended]) -> list[JSON]:

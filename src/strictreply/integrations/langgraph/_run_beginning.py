@@ -10,11 +10,16 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast, get_type_hints
 
 from strictreply import ContractError
-from strictreply.coordination import create_initial_state
-from strictreply.coordination._actions import Branch, CoordinationCode, StateError
-from strictreply.coordination._human_requests import TEXT, StateSchema, record
-from strictreply.coordination._run_state import AgentState, pending_requests, require, start_run
-from strictreply.coordination._topology import Topology
+from strictreply.coordination import (
+    AgentState,
+    Branch,
+    CoordinationCode,
+    StateError,
+    Topology,
+    create_initial_state,
+    start_run,
+)
+from strictreply.coordination.state import StateSchema, pending_requests
 from strictreply.integrations.langgraph._call_results import (
     RESULT_LIMIT,
     calls_in,
@@ -33,13 +38,14 @@ from strictreply.integrations.langgraph._graph_state import (
 )
 from strictreply.integrations.langgraph._graph_turns import USER_SAID, request_issues
 from strictreply.integrations.langgraph._run_outcomes import outcome_of
-from strictreply.integrations.langgraph._state_checks import run_issues
+from strictreply.integrations.langgraph._state_checks import TEXT, run_issues
 from strictreply.loop._results import substitute_result
 from strictreply.loop._values import AgentToolCallResult
 
 RUN_FIELDS: Final = frozenset(get_type_hints(RunState))
-_CALL: Final = record({"id": TEXT, "function": record({"name": TEXT, "arguments": TEXT})})
-_LEFT: Final = StateSchema(record({"tool_calls": {"type": "array", "items": _CALL}}))
+_FUNCTION: Final = StateSchema.record({"name": TEXT, "arguments": TEXT})
+_CALL: Final = StateSchema.record({"id": TEXT, "function": _FUNCTION})
+_LEFT: Final = StateSchema(StateSchema.record({"tool_calls": {"type": "array", "items": _CALL}}))
 
 
 def begin(
@@ -118,7 +124,7 @@ def _gone_on_from(topology: Topology, state: RunState, agent: str) -> tuple[RunS
             "and go on from there"
         )
 
-    require(request_issues(topology, state))
+    StateError.raise_for(request_issues(topology, state))
     left = _LeftCalls.of(topology, state)
     heard = ""
     if left is not None:
@@ -147,13 +153,13 @@ class _LeftCalls(NamedTuple):
         if not state.get("calling"):
             return None
 
-        require(run_issues(topology, state))
+        StateError.raise_for(run_issues(topology, state))
         calling = state["calling"] or {}
         if not calling.get("done"):
             return None
 
         turn = calling["turn"]
-        require(_LEFT.issues(turn, "/calling/turn"))
+        StateError.raise_for(_LEFT.issues(turn, "/calling/turn"))
         done = {one["tool_call_id"]: AgentToolCallResult(**one) for one in calling["done"]}
         calls = calls_in(turn)
 

@@ -17,17 +17,15 @@ from typing import cast
 
 from strictreply import Attempt, Invalid
 from strictreply.coordination import ContentStreak
-from strictreply.coordination._run_state import changed
+from strictreply.core import JSON, Draft, JSONObject, Message, decode
 from strictreply.integrations.langgraph._graph_state import (
     BRANCH,
     TOOLS,
     RunState,
+    changed,
     from_json,
     node_of,
 )
-from strictreply.reading._decoding import decode
-from strictreply.values._drafts import Draft
-from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.wires import wire_named
 
 _INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')

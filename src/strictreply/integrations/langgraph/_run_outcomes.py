@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from strictreply.coordination._route_next import RouteReason
-from strictreply.coordination._run_state import END, HUMAN_INPUT, pending_requests
+from strictreply.coordination import END, HUMAN_INPUT, RouteReason
+from strictreply.coordination.state import pending_requests
+from strictreply.core import JSON, JSONObject
+from strictreply.core.forms import peek
+from strictreply.core.text import pointer
 from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS, RunState, from_json
-from strictreply.values._issues import pointer
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._members import peek
 
 
 class RunStatus(StrEnum):

@@ -13,22 +13,18 @@ from functools import lru_cache
 from typing import Any, Final
 
 from strictreply import Issue
-from strictreply.coordination import Topology
-from strictreply.coordination._actions import ActionType, BranchType, CoordinationCode, Permitted
-from strictreply.coordination._human_requests import (
-    COUNT,
-    NAME,
-    OBJECT,
-    TEXT,
-    StateSchema,
-    optional,
-    record,
-)
-from strictreply.coordination._topology import not_allowed, refusal_of
+from strictreply.coordination import ActionType, BranchType, CoordinationCode, Topology
+from strictreply.coordination.actions import Permitted
+from strictreply.coordination.state import StateSchema
+from strictreply.core import JSONObject
+from strictreply.core.text import pointer
 from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS, RunState
 from strictreply.integrations.langgraph._run_outcomes import ENDED
-from strictreply.values._issues import pointer
-from strictreply.values._limits import JSONObject
+
+TEXT: Final[JSONObject] = {"type": "string"}
+NAME: Final[JSONObject] = {"type": "string", "minLength": 1}
+COUNT: Final[JSONObject] = {"type": "integer", "minimum": 0}
+OBJECT: Final[JSONObject] = {"type": "object"}
 
 # the field that a node needs, by the node's name
 _PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}
@@ -36,6 +32,9 @@ _PREPARED: Final = {TOOLS: "calling", BRANCH: "spawned", JOIN: "spawned"}
 
 @lru_cache(maxsize=64)
 def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
+    record = StateSchema.record
+    or_null = StateSchema.or_null
+
     agent: JSONObject = {"type": "string", "enum": [*agents]}
     agent_or_none: JSONObject = {"type": ["string", "null"], "enum": [*agents, None]}
     somebody: JSONObject = {"type": "array", "items": agent}
@@ -46,7 +45,7 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
         "status": status,
         "reason": TEXT,
         "content": TEXT,
-        "error": optional(TEXT),
+        "error": or_null(TEXT),
     }
 
     spec = {"id": NAME, "agent": agent, "instance_id": TEXT, "request": TEXT, "met": somebody}
@@ -60,7 +59,7 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
         "turns": COUNT,
         "home": kind,
     }
-    later = {"meets": somebody, "opening": optional(TEXT), "leads_to": agent_or_none}
+    later = {"meets": somebody, "opening": or_null(TEXT), "leads_to": agent_or_none}
 
     turns: JSONObject = {"type": "array", "items": record({"role": TEXT})}
     streak = record({"count": COUNT, "snippet": TEXT})
@@ -75,19 +74,19 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
     fields = {
         "branch": branch,
         "threads": threads,
-        "calling": optional(calling),
-        "spawned": optional(opened),
+        "calling": or_null(calling),
+        "spawned": or_null(opened),
     }
     fields |= {
         "outcomes": OBJECT,
-        "outcome": optional(record(outcome)),
+        "outcome": or_null(record(outcome)),
         "loop_count": COUNT,
         "reply_formats": OBJECT,
     }
     fields |= {"messages": {"type": "array", "items": OBJECT}, "content_streaks": streaks}
     lines = {"type": "array", "items": record({"agent": TEXT, "text": TEXT})}
     counts = record(dict.fromkeys(agents, COUNT), optional=agents)
-    fields |= {"history": optional(lines), "heard": counts}
+    fields |= {"history": or_null(lines), "heard": counts}
 
     result = outcome | {"spent": COUNT, "reply_formats": OBJECT, "leads_to": agent_or_none}
     run = record(fields, optional=["content_streaks", "reply_formats", "history", "heard"])
@@ -108,18 +107,20 @@ def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) ->
     """Yield what the agents which lead to branches may not do (requirements M107, M118)."""
     opened = any("met" not in spec for spec in spawned["branches"])
     if opened and ActionType.PARALLEL_INVOKE not in allowed.actions:
-        yield refusal_of(ActionType.PARALLEL_INVOKE, allowed)
+        yield allowed.action_refusal(ActionType.PARALLEL_INVOKE)
 
     for index, spec in enumerate(spawned["branches"]):
         if "met" in spec:
-            leading = [topology.allowed_targets(agent) for agent in spec["met"]]
+            leading = [
+                Permitted(agent, agents=topology.allowed_targets(agent)) for agent in spec["met"]
+            ]
         else:
-            leading = [allowed.agents]
+            leading = [allowed]
 
         at = pointer("/spawned/branches", index, "agent")
-        for agents in leading:
-            if spec["agent"] not in agents:
-                yield not_allowed(spec["agent"], at, agents)
+        for known in leading:
+            if spec["agent"] not in known.agents:
+                yield known.agent_refusal(spec["agent"], at)
 
 
 def join_issues(
@@ -132,7 +133,8 @@ def join_issues(
         if issues := _schemas(topology.agents)[1].issues(stored, at):
             yield from issues
         elif (target := stored.get("leads_to")) is not None:
-            known = stored["agent"] in topology.agents
-            agents = topology.allowed_targets(stored["agent"]) if known else ()
-            if target not in agents:
-                yield not_allowed(target, f"{at}/leads_to", agents)
+            agent = stored["agent"]
+            known = agent in topology.agents
+            allowed = Permitted(agent, agents=topology.allowed_targets(agent) if known else ())
+            if target not in allowed.agents:
+                yield allowed.agent_refusal(target, f"{at}/leads_to")

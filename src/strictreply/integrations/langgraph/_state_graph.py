@@ -13,30 +13,34 @@ from typing import Any, TypeAlias, TypedDict, Unpack, cast, get_args, get_type_h
 import anyio
 
 from strictreply import AbortRun, AsyncStrictClient, CallFailed, ContractError, LoopPolicy, Steering
-from strictreply.contract._contract import Check, aperform_check, perform_check
-from strictreply.contract._driving import adrive, drive
 from strictreply.coordination import (
-    ActionSteering,
-    AgentSteering,
-    Router,
-    RunMetrics,
-    Topology,
-    counted,
-)
-from strictreply.coordination._decisions import ErrorPolicy
-from strictreply.coordination._human_requests import Words
-from strictreply.coordination._route_next import RouteRule, Routes, edge_map, explain_route
-from strictreply.coordination._run_state import (
     END,
     HUMAN_INPUT,
+    ActionSteering,
     AgentState,
-    changed,
-    pending_requests,
-    require,
+    AgentSteering,
+    BaseResponseFormat,
+    ContentLoopGuard,
+    ErrorPolicy,
+    HumanDecision,
+    Router,
+    RouteRule,
+    Routes,
+    RunMetrics,
+    StateError,
+    SystemPromptBuilder,
+    Topology,
+    ValidationProcessor,
+    counted,
+    edge_map,
+    explain_route,
+    get_format,
 )
-from strictreply.coordination._steering import ContentLoopGuard
-from strictreply.coordination.formats import BaseResponseFormat, SystemPromptBuilder, format_of
-from strictreply.coordination.validation import ValidationProcessor
+from strictreply.coordination.state import pending_requests
+from strictreply.core import Check, adrive, drive
+from strictreply.core.arguments import is_count
+from strictreply.core.judging import aperform_check, perform_check
+from strictreply.core.tools import refuse_unrunnable, refuse_without_context, takes_context
 from strictreply.integrations import load
 from strictreply.integrations.langgraph._graph_calls import GraphCall, RunInGraph
 from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings, HandOver
@@ -49,6 +53,7 @@ from strictreply.integrations.langgraph._graph_state import (
     at_node,
     branch_of,
     branch_specs,
+    changed,
     node_of,
 )
 from strictreply.integrations.langgraph._graph_streams import aask_aloud, ask_aloud
@@ -69,7 +74,6 @@ from strictreply.integrations.langgraph._run_loops import with_task
 from strictreply.integrations.langgraph._state_checks import join_issues, run_issues, spawn_issues
 from strictreply.integrations.langgraph._thread_input import graph_of
 from strictreply.loop._performing import ToolRunner
-from strictreply.values._limits import is_count
 
 _Effect: TypeAlias = GraphEffect | ToolEffect
 _StateFlow: TypeAlias = Callable[[RunState], Generator[Any, Any, RunState]]
@@ -101,7 +105,7 @@ def to_langgraph(
     routes: Routes | None = None,
     max_loop_count: int | None = None,
     max_turns: int = 5,
-    words: Words | None = None,
+    words: Mapping[str, HumanDecision] | None = None,
     metrics: RunMetrics | None = None,
     **state: Unpack[StateKeywords],
 ) -> Any:
@@ -113,7 +117,7 @@ def to_langgraph(
     clients' loops and after them; without one its format is ``response_format``, None for the
     registry's default. ``policy`` decides what follows a reply that stays wrong, and its budget
     bounds the corrections. ``steering`` is an :class:`~strictreply.coordination.AgentSteering`
-    (with the mode ``never`` nothing is corrected), or an object with ``correction(situation)``.
+    (with the mode ``never`` nothing is corrected), or an object with ``correction(context)``.
     ``content_limit`` bounds replies in a row that are text alone, None for the published limits.
     ``words`` are further answers of humans; ``metrics`` counts executions of nodes, models and
     tools.
@@ -138,7 +142,7 @@ def to_langgraph(
         steering = ActionSteering(speaking=steering or AgentSteering())
     elif not callable(getattr(steering, "correction", None)):
         raise ContractError(
-            "steering= must be an AgentSteering, or an object with correction(situation)"
+            "steering= must be an AgentSteering, or an object with correction(context)"
         )
 
     settings = GraphSettings(
@@ -190,7 +194,10 @@ def _processor_of(
         )
 
     if response_format is not None:
-        given = format_of(response_format)
+        given = response_format
+        if isinstance(given, str):
+            given = get_format(given)
+
         own = processor.response_format
         if type(given) is not type(own) or given.extra != own.extra:
             raise ContractError(
@@ -224,8 +231,8 @@ def _agents_of(
             )
 
         for tool in processor.terms(agent).tools.tools:
-            tool.refuse_unrunnable(
-                awaited=True, injects=True
+            refuse_unrunnable(
+                tool, awaited=True, injects=True
             )  # whether a run is awaited is not known yet
 
     return named
@@ -299,7 +306,7 @@ class _GraphBuilder:
         self._graph = graph_of(settings, context)
         processor = settings.processor
         tools = (processor.terms(agent).tools.tools for agent in settings.agents.values())
-        self._taking = [tool for own in tools for tool in own if tool.context_parameters]
+        self._taking = [tool for own in tools for tool in own if takes_context(tool)]
         self._tools = ToolRunner(LoopPolicy(), lambda _: None, "the user is asked how to go on")
 
     def build(self) -> object:
@@ -365,7 +372,7 @@ class _GraphBuilder:
         """Raise ContractError, before an agent is asked, for tools without their context."""
         if self._taking and load("langgraph.runtime").get_runtime().context is None:
             for tool in self._taking:
-                tool.refuse_without_context()
+                refuse_without_context(tool)
 
     def _route(self, state: Any) -> object:
         if is_open(state):
@@ -382,8 +389,8 @@ class _GraphBuilder:
         spawned = state["spawned"] or {}
         agent = settings.agents[spawned["agent"]]
         terms = settings.processor.terms(agent, branch_of(state, settings.max_turns))
-        require(spawn_issues(settings.topology, spawned, terms.permitted))
-        require(join_issues(settings.topology, state, spawned.get("waiting", ())))
+        StateError.raise_for(spawn_issues(settings.topology, spawned, terms.permitted))
+        StateError.raise_for(join_issues(settings.topology, state, spawned.get("waiting", ())))
 
         send = load("langgraph.types").Send
         opened = branch_states(
@@ -393,7 +400,7 @@ class _GraphBuilder:
 
     def _checked(self, state: RunState) -> RunState:
         topology = self._settings.topology
-        require(run_issues(topology, state))
+        StateError.raise_for(run_issues(topology, state))
         state = at_node(topology, state)
         return state if self._limit is None else changed(state, max_loop_count=self._limit)
 
@@ -403,7 +410,7 @@ class _GraphBuilder:
         What was executed in them counts before the limit is compared.
         """
         state = self._checked(state)
-        require(join_issues(self._settings.topology, state, branch_specs(state)))
+        StateError.raise_for(join_issues(self._settings.topology, state, branch_specs(state)))
 
         opened = (state["spawned"] or {}).get("branches", ())
         spent = sum(state["outcomes"][spec["id"]]["spent"] for spec in opened)

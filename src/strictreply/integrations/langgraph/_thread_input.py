@@ -14,14 +14,19 @@ from functools import partial
 from itertools import takewhile
 from typing import Any, Final, NamedTuple, cast
 
-from strictreply.coordination._actions import CoordinationCode, StateError
-from strictreply.coordination._run_state import changed
+from strictreply.coordination import CoordinationCode, StateError
+from strictreply.core import JSON, Message
+from strictreply.core.forms import peek
 from strictreply.integrations import load
 from strictreply.integrations.langgraph._graph_settings import GraphSettings
-from strictreply.integrations.langgraph._graph_state import BRANCH, TOOLS, RunState, after_history
+from strictreply.integrations.langgraph._graph_state import (
+    BRANCH,
+    TOOLS,
+    RunState,
+    after_history,
+    changed,
+)
 from strictreply.integrations.langgraph._run_beginning import RUN_FIELDS, begin
-from strictreply.values._limits import JSON, Message
-from strictreply.wires._members import peek
 
 _BEGIN: Final = (
     "begin(topology, text) makes the input of a run, and begin(topology, text, state=…) that of a "

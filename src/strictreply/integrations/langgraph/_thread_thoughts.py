@@ -11,9 +11,9 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from strictreply.contract._contract import Contract
-from strictreply.values._limits import JSONObject, Message
-from strictreply.wires._thoughts import is_signed, with_thoughts_of, without_thoughts
+from strictreply import Contract
+from strictreply.core import JSONObject, Message
+from strictreply.core.forms import is_signed, with_thoughts_of, without_thoughts
 
 _BOUND_TO = "bound_to"
 """The member of a stored turn that says which prompt and tools its thoughts are bound to."""

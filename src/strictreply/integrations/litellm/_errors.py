@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from strictreply import CallFailed, ContractError, ReplyRejected, TransportFailed
-from strictreply.values._errors import without_exception
+from strictreply.core.arguments import without_exception
 
 
 class ReplyWithheld(Exception):

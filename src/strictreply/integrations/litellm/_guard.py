@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from pydantic import BaseModel
 
-from strictreply import Attempt, Contract, ContractError, RetryPolicy, wrap
-from strictreply.client._wrapped import UsageOf
+from strictreply import Attempt, Contract, ContractError, RetryPolicy, Steering, wrap
+from strictreply.core import JSONObject
+from strictreply.core.calls import UsageMode, total_usage
 from strictreply.integrations import load
 from strictreply.integrations.litellm._errors import in_the_proxys_form
 from strictreply.integrations.litellm._models import contract_for, contract_of_group
@@ -38,9 +39,6 @@ from strictreply.integrations.litellm._routes import (
 )
 from strictreply.integrations.litellm._settings import OtherRoutes, ProxySettings, settings_of
 from strictreply.integrations.litellm._streams import ENDED, Chunk, EndedStream
-from strictreply.retry._steering import Steering
-from strictreply.values._limits import JSONObject
-from strictreply.values._replies import total_usage
 
 _OF_ONE_ASK: Final = frozenset({"litellm_logging_obj", "litellm_call_id", "deployment"})
 
@@ -87,11 +85,11 @@ class Guard(_Callback):
     ``contract`` holds for all models, or is a mapping from their names in the proxy, which counts
     for the same models by other names, too; for other models the request's own ``tools`` and
     ``response_format`` (``text`` of a response) hold, and requests without either are passed on
-    untouched. ``policy`` None means ``RetryPolicy(veto="off")``: the proxy logs the tokens of a
-    stream only when it was read to its end. ``usage`` is which tokens the client reads: those of
-    all asks (``total``) or of the ``last``. Every other route that may bring a reply is refused,
-    but for the paths of ``pass_routes`` (``*`` stands for anything); ``other_routes="pass"`` lets
-    all of them through.
+    untouched. ``policy`` None means ``RetryPolicy(early_stop="off")``: the proxy logs the tokens of
+    a stream only when it was read to its end. ``usage_mode`` is which tokens the client reads:
+    those of all asks (``total``) or of the ``last``. Every other route that may bring a reply is
+    refused, but for the paths of ``pass_routes`` (``*`` stands for anything);
+    ``other_routes="pass"`` lets all of them through.
 
     A guard without any keyword, as :data:`guard` is, reads them from ``litellm_settings:
     strictreply:`` of the proxy's configuration when the first request comes. There ``policy`` is a
@@ -113,7 +111,7 @@ class Guard(_Callback):
         contract: Contract | Mapping[str, Contract] | None = None,
         policy: RetryPolicy | None = None,
         steering: Steering | None = None,
-        usage: UsageOf | None = None,
+        usage_mode: UsageMode | None = None,
         other_routes: OtherRoutes | None = None,
         pass_routes: Sequence[str] | None = None,
     ) -> None:
@@ -122,7 +120,7 @@ class Guard(_Callback):
         given: JSONObject = {
             "contract": contract,
             "policy": policy,
-            "usage": usage,
+            "usage_mode": usage_mode,
             "other_routes": other_routes,
             "pass_routes": pass_routes,
         }
@@ -314,7 +312,7 @@ class Guard(_Callback):
             model,
             contract=call.contract,
             policy=settings.policy,
-            usage=settings.usage,
+            usage_mode=settings.usage_mode,
             **call_keywords,
         )
         return client.chat.completions if call.api is CHAT else client.responses

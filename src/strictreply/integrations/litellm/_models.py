@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 from strictreply import Contract, ContractError
+from strictreply.core import JSONObject
 from strictreply.integrations.litellm._settings import ProxySettings
-from strictreply.values._limits import JSONObject
 
 _FALLBACKS: Final = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
 

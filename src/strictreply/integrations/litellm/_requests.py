@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
 from strictreply import ContractError
-from strictreply.values._limits import JSONObject
-from strictreply.wires._members import peek
+from strictreply.core import JSONObject
+from strictreply.core.forms import peek
 
 
 class JudgedApi(NamedTuple):

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from strictreply import Contract, ContractError, RetryPolicy
-from strictreply.client._wrapped import UsageOf
-from strictreply.values._errors import must_be
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
+from strictreply.core.arguments import must_be
+from strictreply.core.calls import UsageMode
 
 OtherRoutes: TypeAlias = Literal["refuse", "pass"]
 
-_SETTINGS: Final = frozenset({"contract", "policy", "usage", "other_routes", "pass_routes"})
+_SETTINGS: Final = frozenset({"contract", "policy", "usage_mode", "other_routes", "pass_routes"})
 
 
 class ProxySettings(NamedTuple):
@@ -30,7 +30,7 @@ class ProxySettings(NamedTuple):
     """Contracts by the model's name in the proxy."""
     policy: RetryPolicy
     """The retry policy."""
-    usage: UsageOf
+    usage_mode: UsageMode
     """Whose tokens the client reads: those of all requests or of the last."""
     other_routes: OtherRoutes
     """What becomes of a route that is not judged."""
@@ -54,20 +54,20 @@ def settings_of(given: JSONObject) -> ProxySettings:
     policy = given.get("policy") or {}
     with _naming("policy"):
         if isinstance(policy, Mapping):
-            keywords: dict[str, Any] = {"veto": "off", **policy}
+            keywords: dict[str, Any] = {"early_stop": "off", **policy}
             policy = RetryPolicy(**keywords)
         must_be("policy", policy, RetryPolicy, "a mapping of the keywords of a RetryPolicy")
 
-    usage = given.get("usage", "total")
+    usage_mode = given.get("usage_mode", "total")
     other_routes = given.get("other_routes", "refuse")
-    chosen = (("usage", usage, UsageOf), ("other_routes", other_routes, OtherRoutes))
+    chosen = (("usage_mode", usage_mode, UsageMode), ("other_routes", other_routes, OtherRoutes))
     for name, value, allowed in chosen:
         if value not in get_args(allowed):
             raise ContractError(f"{name} must be one of {', '.join(get_args(allowed))}")
 
     declared = _contract(named) if named and not isinstance(named, Mapping) else None
     passed = _paths(given.get("pass_routes") or ())
-    return ProxySettings(declared, contracts, policy, usage, other_routes, passed)
+    return ProxySettings(declared, contracts, policy, usage_mode, other_routes, passed)
 
 
 def _paths(given: object) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Final, NamedTuple, cast
 
-from strictreply.values._limits import JSONObject
+from strictreply.core import JSONObject
 
 ENDED: Final = "strictreply_ended"
 """The hidden member of a chunk that LiteLLM did not make up."""

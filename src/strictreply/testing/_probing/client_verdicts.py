@@ -18,12 +18,11 @@ from unittest import mock
 
 import tenacity
 
-from strictreply.contract._driving import skipped
-from strictreply.retry._failures import retry_after
+from strictreply.core import JSONObject
+from strictreply.core.calls import retry_after, skipped
 from strictreply.testing._scripts import Asked
 from strictreply.testing._steps import Fault, Harm, Kind, is_of_a_library
 from strictreply.testing._wire import HTTPReply, Served
-from strictreply.values._limits import JSONObject
 
 _SDK_WAIT = "_calculate_retry_timeout"
 

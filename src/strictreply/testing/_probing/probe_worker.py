@@ -28,6 +28,7 @@ from urllib.error import URLError
 
 from strictreply.testing._probing.client_verdicts import AppWatch
 from strictreply.testing._steps import named, place_of
+from strictreply.testing.survival import Unusable
 
 # The distributions whose versions a report names, when the app has imported them.
 LIBRARIES = (
@@ -53,10 +54,6 @@ _PASSING = re.compile(r" at 0x[0-9a-fA-F]+|\bcall_[0-9]+\b")
 
 
 MAX_WORDS = 200  # characters of an exception that ended an import
-
-
-class Unusable(Exception):
-    """The app cannot be called at all; the text says why."""
 
 
 class App:

@@ -8,9 +8,12 @@ from itertools import groupby
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from strictreply.core import JSONObject
+from strictreply.core.text import printable, printable_lines
 from strictreply.testing import _html as html
 from strictreply.testing._html import anchor, element, linked, numbers, row, slug
-from strictreply.testing._probing.survival_report import (
+from strictreply.testing._steps import Harm, Kind
+from strictreply.testing.survival import (
     FINDINGS,
     KIND_WORDS,
     OUTCOMES,
@@ -18,9 +21,6 @@ from strictreply.testing._probing.survival_report import (
     ProbeRun,
     Report,
 )
-from strictreply.testing._steps import Harm, Kind
-from strictreply.values._issues import printable, printable_lines
-from strictreply.values._limits import JSONObject
 
 SHOWN_OF_A_CAUSE = 4  # findings; the others are folded
 MAX_LISTED = 6  # names of folded findings

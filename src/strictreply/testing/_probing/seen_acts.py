@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from strictreply.testing._probing.survival_report import Behaviour, Place
+from strictreply.testing._probing.behaviour import Behaviour, Place
 from strictreply.testing._scripts import Asked, text_of
 
 MAX_SUGGESTED = 4  # functions that may be what --ran asks for

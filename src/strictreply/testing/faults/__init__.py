@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
+from strictreply.core import JSON
 from strictreply.testing._steps import Fault, Kind, ReplyPlace
 from strictreply.testing.faults._call_faults import *
 from strictreply.testing.faults._catalogue import Entry as Entry
 from strictreply.testing.faults._catalogue import FaultNotMade as FaultNotMade
+from strictreply.testing.faults._catalogue import Reading as Reading
 from strictreply.testing.faults._catalogue import collected
 from strictreply.testing.faults._constraint_faults import *
 from strictreply.testing.faults._envelope_faults import *
@@ -24,7 +26,6 @@ from strictreply.testing.faults._json_faults import *
 from strictreply.testing.faults._stream_faults import *
 from strictreply.testing.faults._transport_faults import *
 from strictreply.testing.faults._type_and_key_faults import *
-from strictreply.values._limits import JSON
 
 CATALOGUE: Mapping[str, Entry] = collected(globals())
 """Every entry by its name, kind by kind."""
@@ -32,7 +33,7 @@ CATALOGUE: Mapping[str, Entry] = collected(globals())
 
 def __dir__() -> list[str]:
     """Show the catalogue, not what its modules import."""
-    return ["CATALOGUE", "Entry", "FaultNotMade", "all_for", "entry_named", *CATALOGUE]
+    return ["CATALOGUE", "Entry", "FaultNotMade", "Reading", "all_for", "entry_named", *CATALOGUE]
 
 
 def entry_named(name: str) -> Entry:

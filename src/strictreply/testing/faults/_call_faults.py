@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from strictreply.core import DEFAULT_LIMITS, JSON, JSONObject
 from strictreply.testing._steps import CANARY, PROSE, Kind, Target
 from strictreply.testing._wire import assistant, completion, native_call
 from strictreply.testing.faults._catalogue import (
@@ -13,7 +14,6 @@ from strictreply.testing.faults._catalogue import (
     response_entry,
     written,
 )
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject
 
 _UNION: JSONObject = {"tool": "$tool", "args": "$value"}
 _CALL = native_call("$tool", "$written")

@@ -9,12 +9,11 @@ from enum import StrEnum
 from string import Template
 from typing import Any, NamedTuple
 
-from strictreply.retry._shaping import shape
+from strictreply import Invalid, Issue
+from strictreply.core import JSON, JSONObject, shape
+from strictreply.core.text import pointer
 from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
 from strictreply.testing._wire import HTTPReply, Served, member, native_call
-from strictreply.values._issues import Issue, pointer
-from strictreply.values._limits import JSON, JSONObject
-from strictreply.values._replies import Invalid
 
 ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
 WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")  # the places where a reply is JSON

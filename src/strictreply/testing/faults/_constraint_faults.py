@@ -10,6 +10,7 @@ from functools import partial
 from itertools import combinations, count, islice, product
 from typing import Any
 
+from strictreply.core import JSON
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry, without
 from strictreply.testing.faults._formats import (
@@ -34,7 +35,6 @@ from strictreply.testing.faults._spots import (
     at_place,
     without_required,
 )
-from strictreply.values._limits import JSON
 
 
 def _strangers(spot: Spot) -> Iterator[JSON]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from strictreply.core import JSON, JSONObject
 from strictreply.testing._steps import CANARY, Kind, Target
 from strictreply.testing._wire import HTTPReply, assistant, completion
 from strictreply.testing.faults._catalogue import Entry, response_entry, without
-from strictreply.values._limits import JSON, JSONObject
 
 _ERROR: JSONObject = {
     "message": f"upstream of {CANARY} is overloaded",

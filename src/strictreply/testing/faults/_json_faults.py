@@ -11,10 +11,11 @@ from functools import partial
 from string import Template
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from strictreply.core import DEFAULT_LIMITS, JSON
+from strictreply.core.judging import MAX_NUMBER_DIGITS
+from strictreply.core.text import pointer
 from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
 from strictreply.testing.faults._catalogue import WRITTEN, Entry, Reading, Spoiled, written
-from strictreply.values._issues import pointer
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, MAX_NUMBER_DIGITS
 
 # Stands for a value while its place in a text is looked for.
 _MARK = f"the place of a value {CANARY}"

@@ -16,17 +16,22 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, TypeAlias
 
-from strictreply.reading._decoding import masked_pointer
+from strictreply.core import JSON, JSONObject
+from strictreply.core.schemas import (
+    KEYWORDS,
+    Applies,
+    Graph,
+    Node,
+    SchemaEdge,
+    SchemaParts,
+    engine_for,
+    proposals,
+    upgraded,
+)
+from strictreply.core.text import json_type, masked_pointer, pointer, pointer_tokens
 from strictreply.schema import Schema
-from strictreply.schema._closing import upgraded
-from strictreply.schema._documents import Graph, Node, SchemaEdge
-from strictreply.schema._engines import SchemaParts, engine_for
-from strictreply.schema._explaining import proposals
-from strictreply.schema._vocabulary import KEYWORDS, Applies, json_type
 from strictreply.testing._steps import Kind, Target
 from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, substituted, without
-from strictreply.values._issues import pointer, pointer_tokens
-from strictreply.values._limits import JSON, JSONObject
 
 
 @lru_cache(maxsize=64)

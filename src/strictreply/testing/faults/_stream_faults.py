@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+from strictreply.core import JSON, JSONObject
 from strictreply.testing._chat_writer import DONE, chunks, event
 from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
 from strictreply.testing._wire import (
@@ -30,7 +31,6 @@ from strictreply.testing.faults._catalogue import (
     filled,
     without,
 )
-from strictreply.values._limits import JSON, JSONObject
 
 
 class GoodStream:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 
+from strictreply.core import JSON, JSONObject
 from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry, without
 from strictreply.testing.faults._spots import (
@@ -23,7 +24,6 @@ from strictreply.testing.faults._spots import (
     at_place,
     without_required,
 )
-from strictreply.values._limits import JSON, JSONObject
 
 
 def _of_another_type(spot: Spot) -> Values:

@@ -17,14 +17,14 @@ from pydantic import BaseModel, Field
 from tenacity import wait_none
 
 import strictreply as sr
-from strictreply.contract._tool import Tool
+from strictreply import Code, Remedy, Tool
+from strictreply.core import JSON
+from strictreply.core.tools import tool_of
 from strictreply.testing import ok
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
 from strictreply.testing._wire import HTTPReply, Served
 from strictreply.testing.faults._catalogue import Entry
-from strictreply.values._issues import Code, Remedy
-from strictreply.values._limits import JSON
 from support.scripted import USER, Server
 
 ONCE = sr.RetryPolicy(max_retries=0, transport_retries=0)
@@ -65,9 +65,9 @@ TRIP = {
 }
 NUMBERS = {"type": "array", "items": {"type": "integer"}, "minItems": 2}
 TOOLS = {
-    "search": (Tool.of(search), {"query": "tea", "limit": 3}),
-    "ping": (Tool.of(ping), None),
-    "Refund": (Tool.of(Refund), None),
+    "search": (tool_of(search), {"query": "tea", "limit": 3}),
+    "ping": (tool_of(ping), None),
+    "Refund": (tool_of(Refund), None),
     "book.trip": (
         Tool.from_json_schema("book.trip", TRIP),
         {"guest": {"name": "Ада"}, "nights": [1], "note": None},

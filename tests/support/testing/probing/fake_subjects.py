@@ -10,9 +10,10 @@ import sys
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
+from strictreply.testing._probing.behaviour import Behaviour
 from strictreply.testing._probing.client_verdicts import AppWatch
 from strictreply.testing._probing.probe_worker import digest, is_clean
-from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
+from strictreply.testing.survival import ProbeOutcome
 
 
 class InProcess:

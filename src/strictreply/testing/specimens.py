@@ -9,15 +9,18 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
-from strictreply.contract._tool import Tool
-from strictreply.schema._vocabulary import FORMAT_SAMPLES
+from strictreply import Issue, Tool
+from strictreply.core import JSON, JSONObject
+from strictreply.core.schemas import FORMAT_SAMPLES
+from strictreply.core.text import printable
+from strictreply.core.tools import tool_of
 from strictreply.testing._chat_writer import events
 from strictreply.testing._scripts import abridged
 from strictreply.testing._steps import Fault, Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Pause, Served, WireEnding
 from strictreply.testing.faults._catalogue import Entry, judged
-from strictreply.values._issues import Issue, printable
-from strictreply.values._limits import JSON, JSONObject
+
+__all__ = ["SAMPLES", "Specimen", "specimen", "specimens"]
 
 MAX_CHARS = 400  # of a reply, unless another limit is given
 MAX_PLACES = 6
@@ -169,19 +172,19 @@ def _kind(name: str, **members: JSONObject) -> JSONObject:
     return _object(properties, required=[*properties], additionalProperties=False)
 
 
-search = Tool.from_json_schema(
+search: Tool = Tool.from_json_schema(
     "search",
     _object({"query": _TEXT, "limit": _SIZE | {"maximum": 20}}, required=["query"]),
     "Search the shop: a tool with little to get wrong.",
 )
-book_table = _sample(
+book_table: Tool = _sample(
     "book_table",
     "Book a table: a tool with an enum, a time and a list.",
     at={"type": "string", "format": "date-time"},
     room={"enum": ["hall", "garden"]},
     guests={"type": "array", "items": _TEXT},
 )
-book_trip = _sample(
+book_trip: Tool = _sample(
     "book_trip",
     "Book a trip: a tool with a rule of every kind in its schema.",
     code={"type": "string", "pattern": "^[A-Z]{2}-[0-9]{4}$"},
@@ -213,12 +216,12 @@ book_trip = _sample(
     ),
     file={"type": "string", "contentEncoding": "base64"},
 )
-register_host = _sample(
+register_host: Tool = _sample(
     "register_host",
     "Register a host: a tool with a string of every format.",
     **{name.replace("-", "_"): {"type": "string", "format": name} for name in FORMAT_SAMPLES},
 )
-ping = Tool.from_json_schema(
+ping: Tool = Tool.from_json_schema(
     "ping", {"type": "object", "properties": {}}, "Say that you are there."
 )
 
@@ -249,7 +252,7 @@ def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
     """
     place = entry.usual or entry.places[0]
     for one in [None] if place == "prose" else tools:
-        kind = Tool.of(one).parameters.source if place == "json" else one
+        kind = tool_of(one).parameters.source if place == "json" else one
         for fault in entry.all_for(kind, place=None if place == entry.usual else place):
             target = Target.of(kind, place=fault.place)
             yield Specimen(fault, target, judged(fault, target))

@@ -15,16 +15,20 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
+from strictreply.core import JSONObject
 from strictreply.testing._probing import probe_worker
-from strictreply.testing._probing.probe_worker import Unusable, digest
-from strictreply.testing._probing.survival_report import Behaviour, ProbeOutcome
+from strictreply.testing._probing.behaviour import Behaviour
+from strictreply.testing._probing.probe_worker import digest
 from strictreply.testing._server import LoopbackServer, is_loopback
 from strictreply.testing._wire import Responder, Served
-from strictreply.values._limits import JSONObject
+from strictreply.testing.survival import ProbeOutcome, Unusable
+
+__all__ = ["Connect", "as_process", "as_service"]
 
 START_SECONDS = 60.0
 MAX_BODY_BYTES = 1_000_000
@@ -50,8 +54,8 @@ class ProbeSubject(Protocol):
         """End what was started for it."""
 
 
-# Starts an app whose model is at this base URL.
 Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]
+"""Starts an app whose model is at a base URL."""
 
 
 class ProbeWorker:
@@ -200,6 +204,24 @@ class Service:
             connection.request("POST", self._path, self._body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             return response.status, response.read(MAX_BODY_BYTES)
+
+
+def as_process(source: str, clean: Sequence[str] = ()) -> Connect:
+    """Return how to start an app: ``module:callable``, in a process of its own.
+
+    The callable gets the base URL if it takes one. ``clean`` are exceptions as ``module:Class``
+    that are no crash.
+    """
+    return partial(ProbeWorker.start, source, clean=tuple(clean))
+
+
+def as_service(url: str, body: str = "{}", *, timeout: float = 10.0) -> Connect:
+    """Return how to reach an app that runs as an HTTP service on loopback.
+
+    Each run POSTs ``body`` to it, and waits at most ``timeout`` seconds. Raises ValueError for an
+    address that is not on loopback.
+    """
+    return Service(url, body.encode(), timeout=timeout).start
 
 
 class ProbeStage:

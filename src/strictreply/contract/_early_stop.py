@@ -1,10 +1,10 @@
-"""The veto on a reply that is still written.
+"""The early stop on a reply that is still written.
 
-What it stops, the judge refuses whatever follows, with the same issue. What the veto lets pass may
-still be invalid; the judge alone accepts.
+What it stops, the judge refuses whatever follows, with the same issue. What the early stop lets
+pass may still be invalid; the judge alone accepts.
 
-The veto stands on one law: it stops at the first piece after which no continuation fits, and only
-if it can name the issue that the judge would. So
+The early stop stands on one law: it stops at the first piece after which no continuation fits, and
+only if it can name the issue that the judge would. So
 
 - each JSON text is read as it comes (:class:`IncrementalReader`), and each of its events (a key, a
   member, an item, the beginning, a part or the end of a value) is held against the places of the
@@ -13,7 +13,8 @@ if it can name the issue that the judge would. So
 - the refused event is given to the judge, with all that was read so far as if it ended there. Only
   an issue that the event itself can have caused (``_BROKEN``) is believed: a required key may still
   come, an extra one cannot go away again;
-- in doubt there is no veto: a name that the server may go on with, text that an extraction may
+- in doubt there is no early stop: a name that the server may go on with, text that an extraction
+may
   strip, a kind of answer that judges messages itself, content beside which a call may still come.
 """
 
@@ -35,7 +36,7 @@ from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Place, ob
 from strictreply.values._drafts import CALLS_PLACE, TEXT_PLACE, arguments_place, name_place
 from strictreply.values._issues import Code, Issue, pointer_tokens
 from strictreply.values._limits import JSON, Limits, Work, utf8_size
-from strictreply.values._replies import Invalid, Vetoed
+from strictreply.values._replies import Invalid, StoppedEarly
 
 if TYPE_CHECKING:
     from strictreply.contract._contract import Contract
@@ -66,7 +67,7 @@ _UNION = ("tool", "args", "answer")
 _FENCE_START = re.compile(r"`{1,3}\Z|```(?:j|js|jso|json)?[ \t]*\r?\Z", re.IGNORECASE)
 
 
-class Veto:
+class EarlyStop:
     """One reply followed as it comes, for one attempt.
 
     :meth:`text` and :meth:`call` return the issue that nothing can fix, None while something can.
@@ -143,7 +144,7 @@ class Veto:
 
         return call.feed(name or "", arguments, sorted(self._calls).index(index))
 
-    def vetoed(self) -> Vetoed:
+    def stopped_early(self) -> StoppedEarly:
         """Return how much came of the last text, and the least that its rest would have taken."""
         came = self._content
         schema = self._contract.answer.schema
@@ -156,7 +157,7 @@ class Veto:
 
         example = None if schema is None else schema.example()
         rest = len(json.dumps(example, separators=(",", ":"))) - came
-        return Vetoed(came, None if example is None else max(0, rest) // _CHARS_PER_TOKEN)
+        return StoppedEarly(came, None if example is None else max(0, rest) // _CHARS_PER_TOKEN)
 
     def partial(self) -> Partial[object] | None:
         """Return what there is of a structured answer.

@@ -1,4 +1,4 @@
-"""The probe: rehearse, choose the faults, and run the app with each.
+"""The probe of an app: rehearse, choose the faults, and run the app with each.
 
 It is run once with nothing but the fault, and once more to see whether it recovers.
 """
@@ -7,143 +7,40 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from strictreply.testing._probing.client_verdicts import question, verdict_on
-from strictreply.testing._probing.probe_worker import Unusable
+from strictreply.core import JSON, JSONObject
+from strictreply.testing._probing.behaviour import Behaviour, judged
+from strictreply.testing._probing.client_verdicts import verdict_on
+from strictreply.testing._probing.good_model import GoodModel
+from strictreply.testing._probing.rehearsal import Rehearsal, rehearse
+from strictreply.testing._probing.report_page import junit_xml, report_json, report_page
 from strictreply.testing._probing.seen_acts import Acts, acts_of, doubt, ran_after, sent_back
-from strictreply.testing._probing.specimens import excerpt
-from strictreply.testing._probing.subjects import Connect, ProbeStage
-from strictreply.testing._probing.survival_report import (
-    OUTCOMES,
-    Behaviour,
-    ProbeOutcome,
-    ProbeRun,
-    Report,
-    judged,
-)
+from strictreply.testing._probing.trials import ProbeTrial, planned
 from strictreply.testing._scripts import (
     MAX_REQUESTS,
     Demand,
     DemandHints,
     ScriptedModel,
-    abridged,
     last_results,
 )
-from strictreply.testing._serving import writer_of
-from strictreply.testing._steps import Fault, Kind, Step, Target
+from strictreply.testing._steps import Kind, Step, Target
 from strictreply.testing._wire import CallIds, HTTPReply, Responder, Served
-from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.faults._catalogue import Entry
-from strictreply.values._errors import ContractError
-from strictreply.values._limits import JSONObject
+from strictreply.testing.subjects import Connect, ProbeStage
+from strictreply.testing.survival import OUTCOMES, ProbeOutcome, ProbeRun, Report, Unusable
+
+__all__ = ["REPORT_FORMS", "Probe"]
 
 # So many requests of a run that ends by its timeout are not a hang: the app went on asking.
 MIN_LOOP = 10
-MAX_GIVEN = 400  # characters of a good reply
 MAX_IDLE = 8  # requests of the run with mere words, which an app may repeat for ever
-
-
-class ProbeTrial(NamedTuple):
-    """One fault to try, the good reply that was spoiled, and the run to report if it is not.
-
-    ``has_one_meaning`` says that the guard reads it as the good reply by default.
-    """
-
-    fault: Fault
-    target: Target
-    run: ProbeRun
-    has_one_meaning: bool = False
-
-
-def planned(
-    demand: Demand, *, kinds: Collection[Kind] = (), names: Collection[str] = ()
-) -> tuple[list[ProbeTrial], list[ProbeRun]]:
-    """Choose the trials of an app by kinds and names, and report why other faults do not apply."""
-    trials: list[ProbeTrial] = []
-    others: list[ProbeRun] = []
-
-    for entry in CATALOGUE.values():
-        if (kinds and entry.kind not in kinds) or (names and entry.name not in names):
-            continue
-
-        missing = demand.missing(entry.needs)
-        wanted = ", ".join(f"{name}={value!r}" for name, value in missing.items())
-        if wanted:
-            why = f"needs a request with {wanted}"
-        else:
-            why = "fits the app's contract, or cannot be made from it"
-
-        run = ProbeRun(
-            fault=entry.name,
-            kind=entry.kind,
-            code=entry.code,
-            outcome=ProbeOutcome.NOT_APPLICABLE,
-            detail=why,
-            summary=entry.summary,
-        )
-        found = [] if missing else list(_trials(entry, demand, run))
-        trials += found
-        if not found:
-            others.append(run)
-
-    return trials, others
-
-
-def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]:
-    """Make one entry's faults that the app's own contract refuses.
-
-    Each can be made again from its source alone.
-    """
-    seen: set[str] = set()
-    names: dict[str, str] = {}  # those that Python takes, no two of them alike
-    api = writer_of(demand.request).wire.name
-
-    for target in demand.targets:
-        names[target.name] = re.sub(r"\W", "_", target.name) or "Answer"
-        while len({*names.values()}) < len(names):
-            names[target.name] += "_"
-
-    # Arguments are spoiled in every tool, everything else in the first one: it is the same for all.
-    for target in demand.targets if entry.kind is Kind.ARGS else demand.targets[:1]:
-        for fault in _faults(entry, target):
-            if fault.source in seen or not demand.refuses(fault):
-                continue
-
-            seen.add(fault.source)
-            source = fault.source
-            if target.source:
-                # The tool's name stands for its definition: the app has it in some variable.
-                source = source.replace(target.source, names[target.name])
-
-            served = excerpt(fault.served, target.clean)
-            tried = replace(run, code=fault.code, at=fault.at, source=source, served=served)
-            is_read = entry.reading.is_good(api, is_streamed=bool(demand.request.get("stream")))
-            yield ProbeTrial(fault, target, tried, is_read)
-
-
-def _faults(entry: Entry, target: Target) -> Iterator[Fault]:
-    """Make one entry's faults of one good reply.
-
-    Those that need no tool are made also where the reply is a call.
-    """
-    if target.place in entry.places and target.place != "prose":
-        declared = target.tool if target.tool is not None else target.declared
-        args = target.value if target.given else None
-        place = None if target.place == entry.usual else target.place
-        yield from entry.all_for(declared, place=place, args=args)
-    elif "prose" in entry.places:
-        yield from entry.all_for()
 
 
 def _calls_nothing(served: Served, demand: Demand) -> bool:
@@ -168,104 +65,6 @@ def _quoted(served: Served) -> str:
     return text.replace("\\", "")
 
 
-class Rehearsal(NamedTuple):
-    """What was learnt from good replies."""
-
-    demand: Demand
-    """What the app's requests demand of a reply."""
-    usual: Mapping[str, int]
-    """How often a good run asks each question, by the question."""
-    good: str | None
-    """Digest of the result; None when it is not the same twice."""
-    versions: Mapping[str, str]
-    """Versions of the app's libraries."""
-    acts: Mapping[str, Acts] = MappingProxyType({})
-    """What the app does with the good reply of each target, by the target's name."""
-
-
-class GoodModel:
-    """Replies well to every request, and keeps the first as ``demand``.
-
-    ``given`` is the last reply in short, ``trouble`` why no good reply could be made to one.
-    """
-
-    def __init__(self, hints: DemandHints) -> None:
-        self.hints = hints
-        self._lock = threading.Lock()
-        self._ids = CallIds()
-        self.demand: Demand | None = None
-        self.given = ""
-        self.asked: Counter[str] = Counter()
-        self.trouble: ContractError | ValueError | None = None
-
-    def __call__(self, request: JSONObject) -> Served:
-        demand = Demand(request, self.hints)
-        try:
-            served = demand.good()
-        except (ContractError, ValueError) as error:
-            self.trouble = error
-            raise
-
-        with self._lock:
-            self.demand = self.demand or demand
-            self.given = _given(served)
-            self.asked[question(request)] += 1
-
-        return self._ids.fresh(served, request)
-
-
-def _given(served: Any) -> str:
-    """Return a good reply as an app reads it: its calls, or its text."""
-    message = served["choices"][0]["message"]
-    functions = [call["function"] for call in message.get("tool_calls") or ()]
-    calls = [f"{function['name']}({function['arguments']})" for function in functions]
-    words = ", ".join(calls) if calls else f"the text {json.dumps(message['content'])}"
-    return abridged(words, MAX_GIVEN)
-
-
-async def rehearse(stage: ProbeStage, hints: DemandHints) -> Rehearsal:
-    """Run the app twice with good replies.
-
-    Raises Unusable unless it asked the model and returned both times.
-    """
-    first, demand, good = await _rehearsed(stage, hints)
-    _, _, again = await _rehearsed(stage, hints)
-
-    digest = good.digest if good == again else None
-    return Rehearsal(demand, first.asked, digest, again.versions)
-
-
-async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, Demand, Behaviour]:
-    model = GoodModel(hints)  # each run has its own ids
-    behaviour = await stage.play(model, detailed=True)
-
-    if model.trouble is not None:
-        raise Unusable(
-            f"no good reply to its request can be made: {model.trouble}; pass one with --good"
-        )
-
-    demand = model.demand
-    if not behaviour.returned:
-        when = "before it asked the model"
-        hint = ""
-        if demand:
-            when = "with good replies"
-            hint = (
-                f"; it was given {model.given}, which fits what its request declares. Where the "
-                "app should take that, the fault is in the app or in what it declares; where good "
-                "is something else, say so with --good, --answer or --tools"
-            )
-
-        trace = f"\n{behaviour.traceback}" if behaviour.traceback else ""
-        raise Unusable(f"the app failed {when}: {behaviour.told}{hint}{trace}")
-
-    if demand is None:
-        asks = "does its client use the base URL it is given, or OPENAI_BASE_URL?"
-        raise Unusable(f"it returned without asking the model for a chat completion; {asks}")
-
-    return model, demand, behaviour
-
-
 @dataclass(slots=True)
 class Probe:
     """One probe of one app; :meth:`report` returns at any time what was found so far."""
@@ -273,14 +72,18 @@ class Probe:
     name: str
     """Name of the app in the report."""
     connect: Connect
-    """Makes the connection to the app."""
+    """Starts the app: of ``subjects.as_process`` or ``subjects.as_service``."""
     _: KW_ONLY
     """All that follows is given by keyword."""
-    hints: DemandHints = field(default=DemandHints())
-    """What the app's requests do not state."""
+    tools: Sequence[object] = ()
+    """Tools that only the app's prompt names."""
+    answer: object = None
+    """The kind of answer that only the prompt names; None for none."""
+    good: JSON = None
+    """Good arguments of the first tool, or a good answer; None to make them from the schema."""
     kinds: Collection[Kind] = ()
     """Kinds of the faults to try; empty for all."""
-    names: Collection[str] = ()
+    faults: Collection[str] = ()
     """Names of the faults to try; empty for all."""
     handlers: Collection[str] = ()
     """Functions that act on a call, beside those of a tool's name."""
@@ -305,28 +108,39 @@ class Probe:
     _digests: dict[str, str] = field(default_factory=dict[str, str], init=False)
     """Digests of the results, by the source of the fault."""
 
-    def run(
-        self, *, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]
-    ) -> None:
-        """Probe the app.
+    @property
+    def _hints(self) -> DemandHints:
+        return DemandHints(tools=tuple(self.tools), answer=self.answer, args=self.good)
 
-        Raises Unusable when good replies do not work, or a fault of ``names`` does not apply.
+    def run(
+        self,
+        *,
+        on_plan: Callable[[str, int], object] = lambda _asks, _runs: None,
+        on_run: Callable[[ProbeRun], object] = lambda _run: None,
+    ) -> Report:
+        """Probe the app, and return the report.
+
+        ``on_plan`` gets what the app asks for, in words, and the number of faults to try;
+        ``on_run`` gets each run at its end. Raises Unusable when good replies do not work, or a
+        fault of ``faults`` does not apply.
         """
 
-        async def probed() -> KeyboardInterrupt | SystemExit | None:
+        async def probed() -> Report | KeyboardInterrupt | SystemExit:
             # What ends the program is returned: asyncio would keep it, unretrieved, with this task.
             try:
-                await self._probed(on_plan, on_run)
+                return self._reported(await self._probed(on_plan, on_run))
             except (KeyboardInterrupt, SystemExit) as error:
                 return error
-            return None
 
-        if error := asyncio.run(probed()):
-            raise error
+        found = asyncio.run(probed())
+        if not isinstance(found, Report):
+            raise found
+
+        return found
 
     async def _probed(
-        self, on_plan: Callable[[Demand, int], None], on_run: Callable[[ProbeRun], None]
-    ) -> None:
+        self, on_plan: Callable[[str, int], object], on_run: Callable[[ProbeRun], object]
+    ) -> Rehearsal:
         async with AsyncExitStack() as stack:
             stages = [
                 ProbeStage(self.connect, timeout=self.timeout, port=self.port)
@@ -335,19 +149,19 @@ class Probe:
             for stage in stages:
                 stack.push_async_callback(stage.close)
 
-            rehearsal = await rehearse(stages[0], self.hints)
+            rehearsal = await rehearse(stages[0], self._hints)
             for stage in stages:
-                stage.warm_up = GoodModel(self.hints)
+                stage.warm_up = GoodModel(self._hints)
 
-            trials, self._runs = planned(rehearsal.demand, kinds=self.kinds, names=self.names)
-            if self.names and (absent := [f"{run.fault} {run.detail}" for run in self._runs]):
+            trials, self._runs = planned(rehearsal.demand, kinds=self.kinds, names=self.faults)
+            if self.faults and (absent := [f"{run.fault} {run.detail}" for run in self._runs]):
                 raise Unusable(
                     f"some of the chosen faults cannot be served to it: {'; '.join(absent)}"
                 )
 
             rehearsal = self._rehearsal = await self._seen(stages[0], trials, rehearsal)
             self._order = [trial.run.source for trial in trials]
-            on_plan(rehearsal.demand, len(trials))
+            on_plan(rehearsal.demand.words, len(trials))
             left = deque(trials)
 
             async def work(stage: ProbeStage) -> None:
@@ -364,21 +178,23 @@ class Probe:
                 # One is enough to say that the app does not start again.
                 raise several.exceptions[0] from None
 
+            return rehearsal
+
     def report(self) -> Report | None:
         """Return what was found so far, in the catalogue's order.
 
         None before the rehearsal is over.
         """
-        if self._rehearsal is None:
-            return None
+        return None if self._rehearsal is None else self._reported(self._rehearsal)
 
+    def _reported(self, rehearsal: Rehearsal) -> Report:
         place = {source: number for number, source in enumerate(self._order)}
         return Report(
             app=self.name,
-            asks=self._rehearsal.demand.words,
+            asks=rehearsal.demand.words,
             started=self._started,
             seconds=time.monotonic() - self._started_at,
-            versions=self._rehearsal.versions,
+            versions=rehearsal.versions,
             runs=tuple(sorted(self._settled(), key=lambda run: place.get(run.source, len(place)))),
             complete=sum(1 for run in self._runs if run.source) == len(self._order),
         )
@@ -440,7 +256,7 @@ class Probe:
             served = always(request)
             # the call that was meant has run, and its result wants another reply
             if trial.has_one_meaning and last_results(request):
-                return ids.fresh(Demand(request, self.hints).good(), request)
+                return ids.fresh(Demand(request, self._hints).good(), request)
             return served
 
         behaviour = await stage.play(until_read, tools=self._watched(rehearsal))
@@ -470,7 +286,7 @@ class Probe:
             served = once(request)
             after = len(once.requests) - 1
             if after:
-                served = Demand(request, self.hints).good(again=is_fault and after == 1)
+                served = Demand(request, self._hints).good(again=is_fault and after == 1)
             return ids.fresh(served, request)
 
         return first_then_good
@@ -535,3 +351,11 @@ def _acts_on(trial: ProbeTrial, rehearsal: Rehearsal) -> list[Acts]:
     named = {tool.name for tool in rehearsal.demand.callable_tools if f'"{tool.name}"' in quoted}
     names = named | {trial.target.name}
     return [acts for name, acts in rehearsal.acts.items() if name in names]
+
+
+REPORT_FORMS: Mapping[str, Callable[[Report], str]] = {
+    "json": lambda report: json.dumps(report_json(report), indent=2) + "\n",
+    "junit": junit_xml,
+    "html": report_page,
+}
+"""Writes a report in each form: JSON, JUnit XML, and one HTML page."""

@@ -6,18 +6,31 @@ The names are those of the published Validation API, as is the form of the calls
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum, auto
 from functools import cache, lru_cache
 from typing import Literal, TypeAlias, cast
 
-from strictreply.contract._channels import compact
-from strictreply.contract._tool import Tool
-from strictreply.schema import Schema
-from strictreply.values._errors import ContractError, StrictReplyError
-from strictreply.values._issues import Category, Issue, Worded
-from strictreply.values._limits import JSON, Extra, JSONObject
-from strictreply.values._replies import ToolCall
+from strictreply import Category, ContractError, Issue, StrictReplyError, Tool, ToolCall
+from strictreply.core import JSON, JSONObject
+from strictreply.core.judging import Extra
+from strictreply.core.text import Worded, compact, quote
+from strictreply.schema import Schema, SchemaRule
+
+__all__ = [
+    "ActionType",
+    "AgentInvocation",
+    "AgentReplyCode",
+    "Branch",
+    "BranchType",
+    "CoordinationCode",
+    "DeclarationError",
+    "Origin",
+    "Permitted",
+    "Source",
+    "StateError",
+    "ValidationResult",
+]
 
 
 class CategorisedCode(Worded):
@@ -33,6 +46,7 @@ class CategorisedCode(Worded):
 
 _ACTION = Category.ACTION_ERROR
 _DENIED = Category.PERMISSION_ERROR
+_MISSING = f"action.{SchemaRule.REQUIRED}"
 
 
 class AgentReplyCode(CategorisedCode):
@@ -142,6 +156,12 @@ class StateError(StrictReplyError, ValueError):
         self.issues: tuple[Issue, ...] = tuple(issues)
         super().__init__(_listed("the state cannot be used", self.issues))
 
+    @classmethod
+    def raise_for(cls, issues: Iterable[Issue]) -> None:
+        """Raise the error when there are issues to report."""
+        if found := tuple(issues):
+            raise cls(found)
+
     def __reduce__(self) -> tuple[type[StateError], tuple[tuple[Issue, ...]]]:
         return type(self), (self.issues,)
 
@@ -208,6 +228,19 @@ class ActionType(StrEnum):
     TERMINATE_WORKFLOW = "terminate_workflow"
     ASK_USER = "ask_user"
 
+    def check(self, action: JSONObject, extra: ExtraKeys = "forbid") -> tuple[Issue, ...]:
+        """Return what is wrong with the shape of an action of this type.
+
+        With ``extra="allow"`` members that it does not name pass. Whether an agent may ask for the
+        action is not looked at.
+        """
+        issues = schema_of(self, extra).check(action, place="action")
+        # a member that is missing has a code of its own (requirement X9)
+        missing = AgentReplyCode.ACTION_MISSING_FIELD.value
+        return tuple(
+            replace(issue, code=missing) if issue.code == _MISSING else issue for issue in issues
+        )
+
 
 class Origin(StrEnum):
     """Who asked for an action: only the system's own need no permission (requirement X8)."""
@@ -237,6 +270,22 @@ class Permitted:
     agents: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
 
+    def action_refusal(self, action: ActionType) -> Issue:
+        """Report an action that is not permitted.
+
+        The code is that of the first of its needs that no permitted action has.
+        """
+        met = {need for other in self.actions for need in SHAPES[other].needs}
+        lacking = [need for need in SHAPES[action].needs if need not in met]
+        code = LACKING[lacking[0]] if lacking else AgentReplyCode.ACTION_NOT_PERMITTED
+        names = self.agents if code is AgentReplyCode.TOPOLOGY_NOT_ALLOWED else self.actions
+        return code.at("/next_action", names=listed(names), found=quote(action.value))
+
+    def agent_refusal(self, name: str, at: str, *, hint: str = "") -> Issue:
+        """Report an agent that may not be handed over to, at a JSON Pointer."""
+        names = listed(self.agents)
+        return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=names, hint=hint, found=quote(name))
+
 
 # Actions with an answer as their content.
 ANSWERING = frozenset({ActionType.FINAL_RESPONSE, ActionType.TERMINATE_WORKFLOW})
@@ -248,12 +297,12 @@ class Source:
     """How a reply was read.
 
     ``response_format`` is its format, empty for native calls; ``notes`` are faults that did not
-    count, ``leniency`` the lenient steps (X4).
+    count, ``lenient`` the lenient steps (X4).
     """
 
     response_format: str = ""
     notes: tuple[Issue, ...] = ()
-    leniency: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
 
 
 UNREAD = Source()  # the source of what was never read from a reply
@@ -350,6 +399,13 @@ class Need(StrEnum):
     LEAVE = auto()  # the application permits it expressly
     SYSTEM = auto()  # no agent has it
 
+
+# The fault of an agent that has not met a need.
+LACKING = dict.fromkeys(Need, AgentReplyCode.ACTION_NOT_PERMITTED) | {
+    Need.NEXT_AGENT: AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
+    Need.FINISH: AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
+    Need.USER: AgentReplyCode.TOPOLOGY_NO_USER,
+}
 
 Tools: TypeAlias = Mapping[str, Tool]
 Example: TypeAlias = Callable[[Permitted, Tools], "JSONObject | None"]

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from strictreply.contract._tool import Tool
-from strictreply.coordination._actions import Permitted, ValidationResult, listed
+from strictreply import Category, ContractError, Issue, Tool
+from strictreply.coordination.actions import Permitted, ValidationResult, listed
 from strictreply.coordination.formats import (
     DEFAULT_FORMAT,
     BaseResponseFormat,
@@ -22,7 +22,8 @@ from strictreply.coordination.formats import (
     JSONResponseFormat,
     format_of,
 )
-from strictreply.retry._steering import (
+from strictreply.core import JSONObject
+from strictreply.core.calls import (
     MAX_CORRECTION_BYTES,
     MAX_LISTED_FAULTS,
     fault_lines,
@@ -30,9 +31,19 @@ from strictreply.retry._steering import (
     fitted_before,
     verdict_words,
 )
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue
-from strictreply.values._limits import JSONObject
+
+__all__ = [
+    "AgentSteering",
+    "CallModel",
+    "ContentLoop",
+    "ContentLoopGuard",
+    "ContentStreak",
+    "LikelyCause",
+    "SteeringContext",
+    "SteeringMode",
+    "SteeringStats",
+    "generate_steering",
+]
 
 # From this retry on an agent must choose; from the next one on it is shown how (M75).
 MUST_SELECT_RETRY: Final = 3

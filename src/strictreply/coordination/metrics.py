@@ -19,11 +19,21 @@ from enum import StrEnum
 from operator import add
 from typing import Protocol, TypeAlias
 
-from strictreply.contract._driving import unharmed
-from strictreply.coordination._actions import ActionType, ValidationResult
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Category, Issue, printable
-from strictreply.values._replies import Attempt, plain, type_name
+from strictreply import Attempt, Category, ContractError, Issue
+from strictreply.coordination.actions import ActionType, ValidationResult
+from strictreply.core.calls import unharmed
+from strictreply.core.text import plain, printable, type_name
+
+__all__ = [
+    "Activity",
+    "ActivityTally",
+    "MetricsSnapshot",
+    "RunMetrics",
+    "ValidationCounts",
+    "ValidationMetrics",
+    "ValidationRecord",
+    "ValidationSnapshot",
+]
 
 Now: TypeAlias = Callable[[], datetime]
 

@@ -15,14 +15,10 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias, cast
 
-from strictreply.contract._contract import Contract
-from strictreply.contract._models import Findings
-from strictreply.contract._quarantine import by_name
-from strictreply.contract._tool import Tool
-from strictreply.coordination._actions import (
+from strictreply import Contract, ContractError, Issue, Limits, Tool
+from strictreply.coordination.actions import (
     SHAPES,
     ActionType,
-    AgentReplyCode,
     Branch,
     BranchType,
     CoordinationCode,
@@ -33,11 +29,13 @@ from strictreply.coordination._actions import (
     Permitted,
     action_named,
     actions_of,
-    listed,
 )
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue, pointer, quote
-from strictreply.values._limits import DEFAULT_LIMITS, JSON, JSONObject, Limits
+from strictreply.core import DEFAULT_LIMITS, JSON, JSONObject
+from strictreply.core.judging import Findings, by_name
+from strictreply.core.text import pointer
+from strictreply.core.tools import tool_of
+
+__all__ = ["END_NODE", "USER", "ActionTerms", "Topology", "TopologyEdge"]
 
 # The person: an edge from it is an entry, an edge to it lets an agent ask and finish.
 USER = "User"
@@ -429,13 +427,6 @@ def _reach_issues(
         yield CoordinationCode.TOPOLOGY_NO_FINISH.at("/edges")
 
 
-# The fault of an agent that has not met a need.
-LACKING = dict.fromkeys(Need, AgentReplyCode.ACTION_NOT_PERMITTED) | {
-    Need.NEXT_AGENT: AgentReplyCode.TOPOLOGY_NOT_ALLOWED,
-    Need.FINISH: AgentReplyCode.TOPOLOGY_MAY_NOT_FINISH,
-    Need.USER: AgentReplyCode.TOPOLOGY_NO_USER,
-}
-
 _SIMPLE = Branch()
 
 
@@ -480,24 +471,6 @@ def permitted_actions(
     return Permitted(agent, actions_of(met, leave), targets, tuple(tools))
 
 
-def refusal_of(action: ActionType, allowed: Permitted) -> Issue:
-    """Report an action that is not permitted.
-
-    The code is that of the first of its needs that no permitted action has.
-    """
-    met = {need for other in allowed.actions for need in SHAPES[other].needs}
-    lacking = [need for need in SHAPES[action].needs if need not in met]
-    code = LACKING[lacking[0]] if lacking else AgentReplyCode.ACTION_NOT_PERMITTED
-    names = allowed.agents if code is AgentReplyCode.TOPOLOGY_NOT_ALLOWED else allowed.actions
-    return code.at("/next_action", names=listed(names), found=quote(action.value))
-
-
-def not_allowed(agent: str, at: str, allowed: tuple[str, ...], *, hint: str = "") -> Issue:
-    """Report an agent that may not follow, at a JSON Pointer."""
-    names = listed(allowed)
-    return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=names, hint=hint, found=quote(agent))
-
-
 def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
     """Read the actions that an application permits expressly.
 
@@ -536,7 +509,7 @@ class ActionTerms:
     """Where the conversation stands, for the ids of agents' instances; empty when unknown."""
 
 
-# Anything that declares tools (see Tool.of), in a list, or in a mapping by the tools' names.
+# Anything that declares tools (see tool_of), in a list, or in a mapping by the tools' names.
 Declared: TypeAlias = Iterable[object] | Mapping[str, object]
 
 
@@ -589,9 +562,9 @@ def compiled(declared: object) -> dict[str, Tool]:
     """
     if isinstance(declared, Mapping):
         named = cast("Mapping[str, object]", declared)
-        return by_name(replace(Tool.of(tool), name=name) for name, tool in named.items())
+        return by_name(replace(tool_of(tool), name=name) for name, tool in named.items())
     if isinstance(declared, Iterable) and not isinstance(declared, str):
-        return by_name(Tool.of(tool) for tool in declared)
+        return by_name(tool_of(tool) for tool in declared)
 
     raise ContractError(
         f"tools must be a list of tools, or a mapping by name, not {type(declared).__name__}"

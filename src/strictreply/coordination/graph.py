@@ -20,10 +20,10 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from strictreply.coordination._actions import CoordinationCode, DeclarationError
-from strictreply.coordination._human_requests import StateSchema
-from strictreply.coordination._metrics import Activity, Measured, Now, RunMetrics, utc_now
-from strictreply.coordination._run_state import (
+from strictreply import ContractError, Issue
+from strictreply.coordination.actions import CoordinationCode, DeclarationError, StateError
+from strictreply.coordination.metrics import Activity, Measured, Now, RunMetrics, utc_now
+from strictreply.coordination.state import (
     DEFAULT_NODES,
     END,
     HISTORY_ENTRY,
@@ -32,16 +32,31 @@ from strictreply.coordination._run_state import (
     RoutingEntry,
     RunEnding,
     S,
+    StateSchema,
     apply_update,
     changed,
     fields_of,
     increment_loop_count,
     pending_requests,
-    require,
 )
-from strictreply.values._errors import ContractError
-from strictreply.values._issues import Issue, pointer
-from strictreply.values._limits import JSONObject, is_count
+from strictreply.core import JSONObject
+from strictreply.core.arguments import is_count
+from strictreply.core.text import pointer
+
+__all__ = [
+    "CycleLimit",
+    "RouteDecision",
+    "RouteReason",
+    "RouteRule",
+    "RouteStrategy",
+    "Routes",
+    "RuleFailure",
+    "counted",
+    "edge_map",
+    "explain_route",
+    "record_route",
+    "route_next",
+]
 
 T = TypeVar("T", bound=Hashable)
 
@@ -328,7 +343,7 @@ def explain_route(
     routes: Routes = DEFAULT_ROUTES,
 ) -> RouteDecision:
     """Decide as :func:`route_next` does, and say why; raises the same."""
-    require((_ROUTED_BY_ID if routes.strategies else _ROUTED).issues(state))
+    StateError.raise_for((_ROUTED_BY_ID if routes.strategies else _ROUTED).issues(state))
     limit = _limit(max_loop_count, state, routes)
     strategy = routes.strategy_for(state["conversation_id"]) if routes.strategies else None
     pending = bool(pending_requests(state)) or state["requires_human_input"]
@@ -449,7 +464,7 @@ def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
         broken: list[Issue] = []
         for index, entry in enumerate(newest, start):
             broken += _HISTORY_ENTRY.issues(entry, pointer("/routing_history", index))
-        require(broken)
+        StateError.raise_for(broken)
 
     # the newest entry may record the decision that is being made
     if newest and newest[-1]["loop_count"] == state["loop_count"]:

@@ -1,4 +1,4 @@
-"""What an app does under malformed replies, how that is judged, and the report.
+"""What an app does under malformed replies, and the report of a probe.
 
 The report holds no text of a reply but an excerpt.
 """
@@ -16,6 +16,22 @@ from typing import NamedTuple, Self, TypeAlias
 from strictreply.testing._probing.client_verdicts import ClientVerdict
 from strictreply.testing._steps import Harm, Kind
 
+__all__ = [
+    "FINDINGS",
+    "OUTCOMES",
+    "Baseline",
+    "Cause",
+    "OutcomeWords",
+    "ProbeOutcome",
+    "ProbeRun",
+    "Report",
+    "Unusable",
+]
+
+
+class Unusable(Exception):
+    """The app cannot be called at all; the text says why."""
+
 
 class ProbeOutcome(StrEnum):
     """What an app did with a malformed reply; the ``FINDINGS`` come first."""
@@ -32,11 +48,6 @@ class ProbeOutcome(StrEnum):
     READ = "read"  # it read what has one meaning as that: the result is that of the good reply
     CLEAN = "clean"  # it refused, with an exception made for that
     NOT_APPLICABLE = "not_applicable"  # its requests do not allow this fault
-
-
-# A line of an app's code as ``file:line``, and the name of the function that begins there, empty
-# where a line calls something.
-Place: TypeAlias = tuple[str, str]
 
 
 class OutcomeWords(NamedTuple):
@@ -66,8 +77,8 @@ OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
     ProbeOutcome.CLEAN: OutcomeWords("clean", "green"),
     ProbeOutcome.NOT_APPLICABLE: OutcomeWords("n/a", "default"),
 }
+"""The words for each outcome, the findings first."""
 
-# The outcomes that no app should show: what the app did, and what to do about it.
 FINDINGS: Mapping[ProbeOutcome, tuple[str, str]] = {
     ProbeOutcome.ACCEPTED: (
         "The app went on with a reply that breaks its own contract.",
@@ -119,6 +130,7 @@ FINDINGS: Mapping[ProbeOutcome, tuple[str, str]] = {
         ),
     ),
 }
+"""The outcomes that no app should show: what the app did, and what to do about it."""
 
 # What each kind of fault is about.
 KIND_WORDS: Mapping[Kind, str] = {
@@ -132,89 +144,6 @@ KIND_WORDS: Mapping[Kind, str] = {
     Kind.HTTP: "HTTP responses",
     Kind.STREAM: "server-sent events",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Behaviour:
-    """What an app did in one run."""
-
-    outcome: ProbeOutcome
-    """How the run ended."""
-    told: str
-    """The type of the value that the app returned, or what happened instead."""
-    digest: str = ""
-    """Equal for equal values; empty when none was returned."""
-    frame: str = ""
-    """The innermost frame of a library that raised; empty for none."""
-    lost: bool = False
-    """Whether the app has to be started anew."""
-    traceback: str = field(default="", compare=False)
-    """The traceback of an exception; empty for none."""
-    versions: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
-    """Versions of the app's libraries."""
-    seconds: float = field(default=0.0, compare=False)
-    """Seconds that the run took."""
-    skipped: float | None = field(default=0.0, compare=False)
-    """Seconds that were not waited; None when unknown."""
-    ran: Sequence[tuple[str, float]] = field(default=(), compare=False)
-    """The watched functions that ran, each with its time."""
-    places: Mapping[Place, float] | None = field(default=None, compare=False)
-    """The places of the app's own code that were seen, each with its last time; None if unknown."""
-
-    @property
-    def returned(self) -> bool:
-        """Whether the app came back with a value."""
-        return self.outcome is ProbeOutcome.ACCEPTED
-
-
-def judged(
-    behaviour: Behaviour,
-    echoes: Sequence[tuple[int, str]],
-    good: str | None,
-    *,
-    looped: bool = False,
-    without_tool: bool = False,
-    one_meaning: bool = False,
-) -> tuple[ProbeOutcome, str]:
-    """Judge one run: its outcome, and in our words what the app did.
-
-    ``echoes`` are the requests and the roles of the turns that quoted the model; ``good`` is the
-    digest of a good result, None when it differs from run to run; ``without_tool`` when the tool
-    that the job needs cannot have run; ``one_meaning`` when the fault can be read as the good
-    reply.
-    """
-    outcome = behaviour.outcome
-    words = behaviour.told
-
-    if behaviour.returned:
-        same = "the same as" if behaviour.digest == good else "other than"
-        if (
-            words == "None" and behaviour.digest != good
-        ):  # good results that differ are not all None
-            outcome = ProbeOutcome.NOTHING
-            words = "returned None, other than for a good reply"
-        elif without_tool and behaviour.digest != good:
-            outcome = ProbeOutcome.ANSWERED_WITHOUT_TOOL
-            words = f"returned {words}, and no tool ran"
-        else:
-            if one_meaning and good in {None, behaviour.digest}:
-                outcome = ProbeOutcome.READ
-
-            compared = f", {same} for a good reply" if good is not None else ""
-            words = f"returned {words}{compared}"
-    elif behaviour.frame:
-        words = f"{words} in {behaviour.frame}"
-
-    if looped:
-        outcome = ProbeOutcome.LOOPED
-        words = f"sent requests until it was ended; then {words}"
-
-    if not echoes:
-        return outcome, words
-
-    request, role = echoes[0]
-    words = f"the {role} turn of request {request} quoted the reply; then {words}"
-    return ProbeOutcome.LEAKED, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +221,10 @@ class Cause(NamedTuple):
         return f"{self.about}: {self.detail}" if self.about else self.detail
 
 
+# What makes a finding new when it changes, even to one of less harm.
+Finding: TypeAlias = tuple[ProbeOutcome, ClientVerdict | None, Harm]
+
+
 class Baseline:
     """The findings of an earlier report, by the source that makes each again in a test.
 
@@ -299,9 +232,14 @@ class Baseline:
     """
 
     def __init__(self, app: str, runs: Sequence[ProbeRun]) -> None:
-        self.app = app
-        self.found = {run.source: _finding(run) for run in runs if run.outcome in FINDINGS}
-        self.unknown = {run.source for run in runs if run.outcome is ProbeOutcome.UNKNOWN}
+        self.app: str = app
+        """Name of the app in that report."""
+        findings = (run for run in runs if run.outcome in FINDINGS)
+        self.found: dict[str, Finding] = {run.source: _finding(run) for run in findings}
+        """Its findings by their source."""
+        in_doubt = (run for run in runs if run.outcome is ProbeOutcome.UNKNOWN)
+        self.unknown: set[str] = {run.source for run in in_doubt}
+        """Sources of the runs of which nobody could see whether the app acted."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -326,7 +264,7 @@ class Baseline:
             raise ValueError(words) from error
 
 
-def _finding(run: ProbeRun) -> tuple[ProbeOutcome, ClientVerdict | None, Harm]:
+def _finding(run: ProbeRun) -> Finding:
     """Return what makes a finding new when it changes, even to one of less harm."""
     return run.outcome, run.verdict, run.harm
 

@@ -1,4 +1,4 @@
-"""What the veto stops and what it costs.
+"""What the early stop stops and what it costs.
 
 It is soundness, sharpness by kind of fault, distance to llguidance, and output saved.
 
@@ -26,9 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from strictreply import Contract, ContractError, ContractWarning
-from strictreply.contract._veto import Veto
-from strictreply.values._replies import Invalid, Valid
+from strictreply import Contract, ContractError, ContractWarning, Invalid, Valid
+from strictreply.contract._early_stop import EarlyStop
 from support.live_documents import SCHEMAS, VALUES, spelled
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "replies.jsonl.gz"
@@ -99,17 +98,17 @@ def contract_of(schema: Any) -> Contract[Any]:
     )
 
 
-def vetoed_at(contract: Contract[Any], name: str, text: str) -> tuple[str, int] | None:
+def stopped_early_at(contract: Contract[Any], name: str, text: str) -> tuple[str, int] | None:
     """Feed one call character by character.
 
-    Return the code, and the character at which it was vetoed.
+    Return the code, and the character at which it was stopped early.
     """
-    veto = Veto(contract)
-    if (issue := veto.call(0, name, "")) is not None:
+    early_stop = EarlyStop(contract)
+    if (issue := early_stop.call(0, name, "")) is not None:
         return issue.code, 0
 
     for at, char in enumerate(text):
-        if (issue := veto.call(0, None, char)) is not None:
+        if (issue := early_stop.call(0, None, char)) is not None:
             return issue.code, at + 1
 
     return None
@@ -151,10 +150,10 @@ def soundness(wanted: int) -> None:
 
             for _ in range(5):
                 text = spelled({"v": value}, dice)
-                veto = Veto(contract)
+                early_stop = EarlyStop(contract)
                 counted["documents"] += 1
                 counted["prefixes"] += len(text)
-                counted["vetoes"] += any(veto.text(char) is not None for char in text)
+                counted["early stops"] += any(early_stop.text(char) is not None for char in text)
 
     number = 0
     while counted["prefixes"] < wanted:
@@ -165,7 +164,7 @@ def soundness(wanted: int) -> None:
             raise ValueError("no schema took a value")
 
     tried = f"{counted['prefixes']:,} beginnings of {counted['documents']:,} valid documents"
-    print(f"Sound: {counted['vetoes']} vetoes in {tried} (wanted: 0).")
+    print(f"Sound: {counted['early stops']} early stops in {tried} (wanted: 0).")
 
 
 def written(value: Any) -> str:
@@ -208,7 +207,7 @@ def mutations(dice: random.Random) -> Iterator[tuple[str, str, str]]:
 
 
 def sharpness() -> None:
-    """Veto single faults, and hold the codes to the judge's."""
+    """Stop early single faults, and hold the codes to the judge's."""
     contract = contract_of(PERSON)
     dice = random.Random(2)  # noqa: S311 - the same
     found: dict[str, Counter[str]] = defaultdict(Counter)
@@ -222,7 +221,7 @@ def sharpness() -> None:
             if not isinstance(verdict, Invalid):
                 raise TypeError(kind)
 
-            stopped = vetoed_at(contract, name, text)
+            stopped = stopped_early_at(contract, name, text)
             found[kind]["all"] += 1
             if stopped is None:
                 continue
@@ -236,7 +235,7 @@ def sharpness() -> None:
                 distances[kind].append(len(text[:at].encode()) - other)
 
     print(
-        "| one fault | vetoed before the end | with the judge's code | median saved | median "
+        "| one fault | stopped before the end | with the judge's code | median saved | median "
         "bytes behind llguidance |"
     )
     print("| --- | --: | --: | --: | --: |")
@@ -252,7 +251,7 @@ def sharpness() -> None:
     foreseen = [found[kind] for kind in FORESEEN]
     share = sum(count["stopped"] for count in foreseen) / sum(count["all"] for count in foreseen)
     print(
-        f"\nSharp: {share:.1%} of the faults {', '.join(FORESEEN)} are vetoed before the end "
+        f"\nSharp: {share:.1%} of the faults {', '.join(FORESEEN)} are stopped before the end "
         "(wanted: 95 %)."
     )
 
@@ -297,7 +296,7 @@ def oracle() -> Any:
 def saving() -> None:
     """Feed the recorded failures of the corpus.
 
-    What is behind the veto would not have been generated.
+    What is behind the early stop would not have been generated.
     """
     total = 0
     saved = 0
@@ -315,37 +314,37 @@ def saving() -> None:
             if made is None:
                 continue
 
-            contract, message, veto, parts = made
+            contract, message, early_stop, parts = made
             size = sum(len(text) for *_, text in parts)
-            at, is_vetoed = fed(veto, parts)
+            at, is_stopped_early = fed(early_stop, parts)
 
             if isinstance(contract.check(message), Valid):
-                wrong += is_vetoed
+                wrong += is_stopped_early
             else:
                 count += 1
                 total += size
-                stopped += is_vetoed
+                stopped += is_stopped_early
                 saved += size - at
 
     print(
-        f"Saved: of {count} recorded failures {stopped / count:.1%} vetoed, "
+        f"Saved: of {count} recorded failures {stopped / count:.1%} stopped early, "
         f"{saved / total:.1%} of their characters saved (wanted: 45 %); "
-        f"{wrong} valid replies vetoed."
+        f"{wrong} valid replies stopped early."
     )
 
 
-def fed(veto: Veto, parts: list[tuple[int, bool, str]]) -> tuple[int, bool]:
-    """Feed parts until a veto; return how many characters were fed, and whether there was one."""
+def fed(early_stop: EarlyStop, parts: list[tuple[int, bool, str]]) -> tuple[int, bool]:
+    """Feed parts until an early stop; return the characters fed, and whether there was one."""
     at = 0
     for index, is_name, text in parts:
         for char in text:
             at += 1
             if index < 0:
-                issue = veto.text(char)
+                issue = early_stop.text(char)
             elif is_name:
-                issue = veto.call(index, char, "")
+                issue = early_stop.call(index, char, "")
             else:
-                issue = veto.call(index, None, char)
+                issue = early_stop.call(index, None, char)
 
             if issue is not None:
                 return at, True
@@ -353,12 +352,19 @@ def fed(veto: Veto, parts: list[tuple[int, bool, str]]) -> tuple[int, bool]:
     return at, False
 
 
-def recorded(record: dict[str, Any]) -> tuple[Any, Any, Veto, list[tuple[int, bool, str]]] | None:
+def recorded(
+    record: dict[str, Any],
+) -> tuple[Any, Any, EarlyStop, list[tuple[int, bool, str]]] | None:
     """Read one record: its contract, its message, and its parts in the order they were written."""
     if record["mode"] == "content":
         contract = Contract(answer=record["response_schema"])
         text = record["reply"]["content"]
-        return contract, {"role": "assistant", "content": text}, Veto(contract), [(-1, False, text)]
+        return (
+            contract,
+            {"role": "assistant", "content": text},
+            EarlyStop(contract),
+            [(-1, False, text)],
+        )
 
     calls = record["reply"].get("tool_calls")
     if record["mode"] != "tools" or not calls or record["label"].get("valid") is None:
@@ -370,7 +376,7 @@ def recorded(record: dict[str, Any]) -> tuple[Any, Any, Veto, list[tuple[int, bo
         parts += [(number, True, call["name"]), (number, False, call["arguments"])]
 
     message = reply(*((call["name"], call["arguments"]) for call in calls))
-    return contract, message, Veto(contract), parts
+    return contract, message, EarlyStop(contract), parts
 
 
 def cost() -> None:
@@ -388,8 +394,8 @@ def cost() -> None:
         best = min(run(contract, pieces) for _ in range(5))
         number = sum(map(len, pieces))
         print(
-            f"The veto alone, {number // 50} pieces of 4 characters: {best / number * 1e6:.2f} µs "
-            "each."
+            f"The early stop alone, {number // 50} pieces of 4 characters: "
+            f"{best / number * 1e6:.2f} µs each."
         )
 
 
@@ -397,10 +403,10 @@ def run(contract: Contract[Any], documents: list[list[str]]) -> float:
     """Time the reading of documents."""
     started = time.process_time()
     for document in documents:
-        veto = Veto(contract)
-        veto.call(0, "act", "")
+        early_stop = EarlyStop(contract)
+        early_stop.call(0, "act", "")
         for piece in document:
-            veto.call(0, None, piece)
+            early_stop.call(0, None, piece)
 
     return time.process_time() - started
 

@@ -1,0 +1,92 @@
+"""Attempts and faults as they are shown in a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import partial
+
+from rich.console import Console
+from rich.text import Text
+
+from strictreply import Attempt, Issue
+from strictreply.core import JSON, Draft
+from strictreply.core.text import capped, printable, printable_lines
+from strictreply.testing.recordings import excerpt
+from strictreply.wires import wire_named
+
+MAX_SHOWN_CHARS = 240
+HANGING = 8  # columns before the words: two spaces and a label
+shortened = partial(capped, limit=MAX_SHOWN_CHARS)
+_IN_CALL = re.compile(
+    r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?"
+)
+
+
+class Live:
+    """Prints each attempt of a call to a console."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __call__(self, attempt: Attempt) -> None:
+        if attempt.correction is not None:
+            self.line("asked", "\n".join(map(shortened, attempt.correction.splitlines())), "cyan")
+
+        if attempt.failure is not None:
+            self.line("error", attempt.failure, "red")
+            return
+
+        self.line("came", shortened(excerpt(attempt.raw, attempt.api)))
+        self.wrong(attempt.issues, attempt.raw, attempt.api)
+
+        if attempt.accepted:
+            words = f"at attempt {attempt.number}, {attempt.usage.total_tokens} tokens"
+            self.line("valid", words, "green")
+
+    def wrong(self, issues: Iterable[Issue], raw: JSON, api: str) -> None:
+        """Print the faults of a reply of an API."""
+        for issue in issues:
+            self.line("wrong", described(issue, raw, api), "yellow")
+
+    def line(self, label: str, words: str, style: str = "default") -> None:
+        """Print ``words`` beside their label, hanging when they take several lines.
+
+        No control character in them has an effect.
+        """
+        lead = f"  {label}".ljust(HANGING)
+        text = Text(printable_lines(words), style=style)
+
+        for line in text.wrap(self._console, max(1, self._console.width - HANGING)):
+            line.rstrip()
+            self._console.print(Text(lead, style="dim").append_text(line))
+            lead = " " * HANGING
+
+
+def described(issue: Issue, raw: JSON, api: str) -> str:
+    """Describe a fault on one line: its code, its place, the rule, and what was found.
+
+    The place is as a person would name it.
+    """
+    at = place(issue.path, raw, api)
+    found = f" (found {issue.found})" if issue.found else ""
+    return f"{issue.code}{f' at {at}' if at else ''}: {issue.message}{found}"
+
+
+def place(path: str, raw: JSON, api: str) -> str:
+    """Describe a place in a reply as a person would name it.
+
+    It is ``search /limit`` instead of ``/tool_calls/0/function/arguments/limit``.
+    """
+    inside = _IN_CALL.fullmatch(path)
+    if inside is None:
+        return path
+    if inside["member"] == "name":
+        return ""  # the code says that it is about the tool
+
+    draft = wire_named(api).draft_in(raw) or Draft()
+    index = int(inside["index"])
+    name = draft.calls[index].name if index < len(draft.calls) else None
+
+    label = printable(name) if isinstance(name, str) else f"call {index + 1}"
+    return f"{label} {inside['rest'] or ''}".rstrip()

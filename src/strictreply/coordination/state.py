@@ -1,0 +1,870 @@
+"""The state that agents share, its schema and its changes, and the questions to a human in it.
+
+Each change returns a new state. The names are those of the published Routing Logic. A question has
+a kind, which says what an answer decides; questions and answers stand in the ledger of the state.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import unicodedata
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
+from functools import cached_property
+from itertools import count
+from typing import Annotated, Any, Final, NotRequired, Self, TypeAlias, TypedDict, TypeVar, cast
+
+from strictreply import ContractError, Issue
+from strictreply.coordination.actions import CoordinationCode, StateError
+from strictreply.coordination.metrics import Now, utc_now
+from strictreply.core import JSON, JSONObject
+from strictreply.core.text import quote
+from strictreply.schema import Schema, SchemaRule
+
+__all__ = [
+    "END",
+    "HUMAN_INPUT",
+    "AgentState",
+    "ChatMessage",
+    "HumanDecision",
+    "HumanKind",
+    "PendingHuman",
+    "RoutingEntry",
+    "RunEnding",
+    "SettledHuman",
+    "StateSchema",
+    "carry_over_requests",
+    "clear_human_input_request",
+    "create_initial_state",
+    "give_human_feedback",
+    "human_input",
+    "increment_loop_count",
+    "mark_complete",
+    "pending_requests",
+    "read_answer",
+    "read_requests",
+    "request_human_input",
+    "start_run",
+    "validate_state",
+    "with_requests",
+]
+
+# The target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``.
+END: Final = "end"
+# The target that asks the human.
+HUMAN_INPUT: Final = "human_input"
+# The node that runs begin with, unless a graph of yours says otherwise.
+COORDINATOR: Final = "coordinator"
+# The nodes as published (R5).
+DEFAULT_NODES: Final = (COORDINATOR, "course_advisor", "learning_planner", HUMAN_INPUT, END)
+
+TEXT: Final[JSONObject] = {"type": "string"}
+NAME: Final[JSONObject] = {"type": "string", "minLength": 1}
+COUNT: Final[JSONObject] = {"type": "integer", "minimum": 0}
+FLAG: Final[JSONObject] = {"type": "boolean"}
+OBJECT: Final[JSONObject] = {"type": "object"}
+
+_CODES: Final[Mapping[str, CoordinationCode]] = {
+    SchemaRule.REQUIRED: CoordinationCode.STATE_MISSING_FIELD,
+    SchemaRule.DEPENDENT_REQUIRED: CoordinationCode.STATE_MISSING_FIELD,
+    SchemaRule.MINIMUM: CoordinationCode.STATE_NEGATIVE,
+    SchemaRule.MIN_LENGTH: CoordinationCode.STATE_BLANK,
+    SchemaRule.ENUM: CoordinationCode.STATE_UNKNOWN_WORD,
+}
+# Stands for a value that is not JSON of a state: no schema of a state admits a fraction.
+_NOT_ADMITTED: Final = 0.5
+
+
+class StateSchema:
+    """A JSON Schema of a part of a state; compiled when it is first used.
+
+    It may use ``type``, ``properties``, ``required``, ``items``, ``enum``, ``minimum``,
+    ``minLength`` and ``dependentRequired``; members that it does not name are not looked at.
+    """
+
+    def __init__(self, document: JSONObject) -> None:
+        self._document = document
+
+    @staticmethod
+    def record(properties: JSONObject, *, optional: Collection[str] = ()) -> JSONObject:
+        """Return the schema of an object with these members, and any others.
+
+        All of these are required but the optional ones.
+        """
+        required: list[JSON] = [name for name in properties if name not in optional]
+        return {"type": "object", "properties": properties, "required": required}
+
+    @staticmethod
+    def or_null(schema: JSONObject) -> JSONObject:
+        """Return the schema of the same value, or null."""
+        return {**schema, "type": [schema["type"], "null"]}
+
+    @cached_property
+    def _compiled(self) -> Schema:
+        return Schema.compile(self._document, extra="schema")
+
+    def issues(self, value: object, at: str = "") -> tuple[Issue, ...]:
+        """Return what is wrong with a value that stands at a JSON Pointer: at most 32 faults."""
+        issues: list[Issue] = []
+        for issue in self._compiled.check(_named_by(self._document, value), place="state"):
+            rule = issue.code.partition(".")[2]
+            code = _CODES.get(rule, CoordinationCode.STATE_WRONG_TYPE)
+            if rule == str(SchemaRule.TYPE):
+                part = cast("JSONObject", self._compiled.part(issue.path))
+                if "properties" in part:
+                    code = CoordinationCode.STATE_NOT_OBJECT
+
+            message = code.template if code is CoordinationCode.STATE_BLANK else issue.message
+            found = "" if issue.found == str(_NOT_ADMITTED) else issue.found
+            place = at + issue.path
+            issues.append(Issue(code.value, code.category, place, message, issue.hint, found))
+
+        return tuple(issues)
+
+
+def _named_by(schema: JSONObject, value: object) -> JSON:
+    """Return a copy of what a schema names of a value, as plain JSON.
+
+    Floats are not admitted, although JSON Schema takes 3.0 for an integer.
+    """
+    if isinstance(value, str):
+        text = str(value) if value.strip() else ""  # NAME asks for a character that is not blank
+        # half a surrogate pair is not JSON
+        return text if text.isascii() else text.encode(errors="replace").decode()
+
+    if value is None or isinstance(value, bool | int):
+        return value
+
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        return [_named_by(schema["items"], item) for item in items] if "items" in schema else []
+
+    if isinstance(value, Mapping):
+        members = cast("Mapping[object, object]", value)
+        known: Mapping[str, Any] = schema.get("properties", {})
+        return {
+            name: _named_by(part, members[name]) for name, part in known.items() if name in members
+        }
+
+    return _NOT_ADMITTED
+
+
+class HumanDecision(StrEnum):
+    """Everything an answer can decide."""
+
+    APPROVE = "approve"
+    REVISE = "revise"
+    FEEDBACK = "feedback"
+    SATISFIED = "satisfied"
+    MORE = "more"
+    ADJUST = "adjust"
+    RETRY = "retry"
+    SKIP = "skip"
+    ABORT = "abort"
+
+
+Words: TypeAlias = Mapping[str, HumanDecision]
+"""What single answers mean, as whole texts; case, width and spaces around them do not matter."""
+
+
+class HumanKind(StrEnum):
+    """What is asked.
+
+    ``words`` are the answers that decide, ``prompt`` is the default text of a request, and
+    ``otherwise`` is what any other text decides, None when the human is asked again.
+    """
+
+    decisions: frozenset[HumanDecision]
+    words: Words
+    otherwise: HumanDecision | None
+    prompt: str
+
+    def __new__(
+        cls, value: str, prompt: str, otherwise: HumanDecision | None, spelt: Mapping[str, str]
+    ) -> Self:
+        """Make a kind; ``spelt`` has further words for each of its decisions."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.decisions = frozenset(map(HumanDecision, spelt))
+        member.otherwise = otherwise
+        member.prompt = prompt
+
+        member.words = {
+            word: HumanDecision(one)
+            for one, words in spelt.items()
+            for word in (one, *words.split())
+        }
+        return member
+
+    GENERAL = "general", "Please say how to go on.", HumanDecision.FEEDBACK, {"feedback": ""}
+    PLAN_APPROVAL = (
+        "plan_approval",
+        "Do you agree with this plan? Answer approve or revise, or say what to change.",
+        HumanDecision.FEEDBACK,
+        {
+            "approve": "approved yes y ok okay agree agreed 同意 批准 可以 好 好的 是 没问题",
+            "revise": "no n 不同意 修改 不可以 不行",
+            "feedback": "",
+        },
+    )
+    COURSE_SELECTION = (
+        "course_selection",
+        "Are these courses what you want? Answer satisfied or more, or say what to adjust.",
+        HumanDecision.ADJUST,
+        {
+            "satisfied": "yes y ok okay 满意 可以 好 好的",
+            "more": "更多 再来 继续",
+            "adjust": "no 调整 不满意",
+        },
+    )
+    ERROR = (
+        "error",
+        "A step failed. Answer retry, skip or abort.",
+        None,
+        {"retry": "重试", "skip": "跳过", "abort": "cancel stop 中止 取消"},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PendingHuman:
+    """One question to a human that is not answered yet."""
+
+    id: str
+    """Id of the question."""
+    kind: HumanKind = HumanKind.GENERAL
+    """What kind of question it is, which says what an answer decides."""
+    prompt: str = ""
+    """The text of the question; empty for none."""
+    resume_to: str | None = None
+    """The node that an answer leads to; None for the one where the graph begins."""
+    skip_to: str | None = None
+    """The node that ``skip`` leads to; None for none."""
+    interrupted: str | None = None
+    """The target that cancelling restores; None for none."""
+    requested_at: str = ""
+    """ISO 8601 time of the question; empty when unknown."""
+    asked: int = 0
+    """How often the prompt was put."""
+    tell_to: str | None = None
+    """The node that is told an answer once the line that asked is over; None until then."""
+    carried: int = 0
+    """Later runs that led the question to another entry."""
+    redirected: int = 0
+    """Answers to earlier questions that changed ``interrupted``."""
+
+    @property
+    def question(self) -> str:
+        """The words to put: the request's own, or its kind's."""
+        return self.prompt.strip() or self.kind.prompt
+
+    def handed_over(self, target: str, *, tell_to: str | None = None) -> Self:
+        """Return the question for the line that goes on at ``target``: any answer leads there."""
+        return replace(self, resume_to=target, skip_to=target, interrupted=target, tell_to=tell_to)
+
+    def carried_over(self, entry: str) -> Self:
+        """Return the question for a new run that begins at ``entry``.
+
+        It is carried over once; its asker is still told the answer.
+        """
+        if self.carried and self.resume_to == entry:
+            return self
+
+        question = self.handed_over(entry, tell_to=self.tell_to or self.resume_to)
+        return replace(question, carried=self.carried + 1)
+
+    def to_dict(self) -> JSONObject:
+        """Return the request as JSON."""
+        return asdict(self) | {"kind": self.kind.value}
+
+
+@dataclass(frozen=True, slots=True)
+class SettledHuman:
+    """A request that is over: answered with ``decision``, or cancelled when there is no decision.
+
+    ``settled_at`` is an ISO 8601 time.
+    """
+
+    request: PendingHuman
+    decision: HumanDecision | None
+    answer: str = ""
+    settled_at: str = ""
+
+    def to_dict(self) -> JSONObject:
+        """Return how it was settled as JSON, beside the members of the request."""
+        decision = self.decision and self.decision.value
+        settled = {"decision": decision, "answer": self.answer, "settled_at": self.settled_at}
+        return self.request.to_dict() | settled
+
+
+HumanRequest: TypeAlias = PendingHuman | SettledHuman
+
+_KINDS = {kind.value: kind for kind in HumanKind}  # type checkers take HumanKind(…) for its __new__
+_OF_TYPE = {
+    "str": TEXT,
+    "str | None": StateSchema.or_null(TEXT),
+    "int": COUNT,
+    "HumanKind": {"enum": [*_KINDS]},
+}
+_PENDING: JSONObject = {
+    **{one.name: _OF_TYPE[str(one.type)] for one in fields(PendingHuman)},
+    "id": NAME,
+}
+_SETTLED: JSONObject = {
+    "decision": {"enum": [*map(str, HumanDecision), None]},
+    "answer": TEXT,
+    "settled_at": TEXT,
+}
+# A ledger that was kept by an earlier version has no ``redirected``.
+_REQUEST: JSONObject = {
+    **StateSchema.record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED)),
+    "dependentRequired": {"settled_at": ["decision", "answer"]},
+}
+LEDGER: Final[JSONObject] = {"type": "array", "items": _REQUEST}
+_LEDGER = StateSchema(LEDGER)
+
+
+def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
+    """Return the requests of a ledger as a state holds it; raises StateError with every fault."""
+    StateError.raise_for(_LEDGER.issues(value, at))
+
+    found: list[HumanRequest] = []
+    for entry in cast("list[Mapping[str, Any]]", value):
+        parts: dict[str, Any] = {key: entry[key] for key in _PENDING if key in entry}
+        parts["kind"] = _KINDS[entry["kind"]]
+        request = PendingHuman(**parts)
+
+        if "settled_at" in entry:
+            decision = entry["decision"] and HumanDecision(entry["decision"])
+            found.append(SettledHuman(request, decision, entry["answer"], entry["settled_at"]))
+        else:
+            found.append(request)
+
+    return tuple(found)
+
+
+def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONObject]:
+    """Return two ledgers as one, as LangGraph's reducer: every request once, by its later entry.
+
+    Raises StateError unless both are ledgers.
+    """
+    by_age = sorted((*read_ledger(one), *read_ledger(other)), key=_age)
+    joined = {request_of(found).id: found for found in by_age}
+    return [found.to_dict() for found in sorted(joined.values(), key=_requested)]
+
+
+def _requested(found: HumanRequest) -> tuple[str, str]:
+    request = request_of(found)
+    return request.requested_at, request.id
+
+
+def _age(found: HumanRequest) -> tuple[bool, int, int, int, str]:
+    """Return what orders the entries of a request.
+
+    A settled one is later than a pending one; else the one that was carried or asked more often is
+    the later one.
+    """
+    request = request_of(found)
+    total = json.dumps(found.to_dict(), sort_keys=True)  # so that no two entries are equally old
+    settled = isinstance(found, SettledHuman)
+    return settled, request.carried, request.redirected, request.asked, total
+
+
+def request_of(found: HumanRequest) -> PendingHuman:
+    """Return the question of a request, settled or not."""
+    return found.request if isinstance(found, SettledHuman) else found
+
+
+def unworded(ledger: Sequence[JSONObject], interrupted: str | None) -> PendingHuman:
+    """Return the request of a flag that was set by hand.
+
+    Its id follows from the ledger, so that it is added once.
+    """
+    # a ledger that was changed by hand may have any id
+    taken = {entry.get("id") for entry in ledger}
+    id_ = next(one for number in count(len(ledger)) if (one := f"flag-{number}") not in taken)
+    return PendingHuman(id=id_, interrupted=interrupted)
+
+
+def read_answer(
+    kind: HumanKind, answer: str, *, words: Words | None = None
+) -> HumanDecision | None:
+    """Return what an answer decides, None when the human is to be asked again.
+
+    An answer is a decision's name, or exactly one of the words of its kind; ``words`` adds to those
+    and overrides them. Any other text decides ``kind.otherwise``: a word is never looked for inside
+    a text, so no negation is taken for consent (requirement R26). Raises ContractError when
+    ``words`` names a decision that this kind does not have, and, where it would pass for free text,
+    for another kind's bare decision.
+    """
+    if foreign := sorted({*(words or {}).values()} - kind.decisions):
+        raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")
+
+    table = {**kind.words} | {_plain(word): decision for word, decision in (words or {}).items()}
+    spelt = _plain(answer)
+    mixes = kind.otherwise is not None and len(kind.decisions) > 1  # a name may pass for free text
+    if spelt not in table and spelt in tuple(HumanDecision) and mixes:
+        ways = f"answer {', '.join(sorted(kind.decisions))}, or say it in more words"
+        raise ContractError(
+            f"{spelt!r} does not answer a question of the kind {kind.value!r}: {ways}"
+        )
+
+    return table.get(spelt, kind.otherwise)
+
+
+def _plain(answer: str) -> str:
+    return unicodedata.normalize("NFKC", answer).casefold().strip()
+
+
+class RunEnding(StrEnum):
+    """Why a state is complete."""
+
+    COMPLETED = "completed"
+    ABORTED = "aborted"
+
+
+class ChatMessage(TypedDict):
+    """One turn of the conversation.
+
+    ``role`` and ``content`` are as chat completions spell them, ``timestamp`` is an ISO 8601 time.
+    """
+
+    role: str
+    content: str
+    timestamp: str
+
+
+RoutingEntry = TypedDict(
+    "RoutingEntry",
+    {
+        "ts": str,
+        "from": str | None,
+        "to": str,
+        "reason": str,
+        "loop_count": int,
+        "task": str | None,
+    },
+)
+"""One decision in ``routing_history``.
+
+It says when it was made, from which node to which, why, at which count, and on which task.
+"""
+
+
+class AgentState(TypedDict):
+    """What agents share in one conversation (requirement R14).
+
+    An application may subclass it with more fields.
+    """
+
+    messages: list[ChatMessage]
+    """The conversation so far."""
+    conversation_id: str
+    """Id of the conversation."""
+    user_profile: JSONObject
+    """What the application knows of the user; ``user_id`` at least."""
+    current_task: str | None
+    """The task that is worked on; None for none."""
+    next_agent: str | None
+    """The node that is to come next; None when none was chosen."""
+    course_candidates: list[JSONObject]
+    """The courses under consideration (of the published example)."""
+    learning_plan: JSONObject | None
+    """The plan that was made (of the published example); None while there is none."""
+    requires_human_input: bool
+    """Whether a human is to be asked next."""
+    human_feedback: str | None
+    """The last answer of the human; None when there is none to be read."""
+    loop_count: int
+    """Node executions so far, compared with the loop limit."""
+    is_complete: bool
+    """Whether the run is over."""
+    human_requests: NotRequired[Annotated[list[JSONObject], merge_ledgers]]
+    """The ledger of questions to the human, annotated with LangGraph's reducer for it."""
+    routing_history: NotRequired[list[RoutingEntry]]
+    """The newest routing decisions, in order."""
+    max_loop_count: NotRequired[int | None]
+    """The limit of this conversation alone; None for that of the routes."""
+    ending: NotRequired[str | None]
+    """Why the run is over; None while it is not."""
+    reply_formats: NotRequired[dict[str, str]]
+    """The formats of agents' replies by the agent's name (M119)."""
+
+
+S = TypeVar("S", bound=AgentState)
+
+HISTORY_ENTRY: Final = StateSchema.record(
+    {
+        "ts": TEXT,
+        "from": StateSchema.or_null(TEXT),
+        "to": TEXT,
+        "reason": TEXT,
+        "loop_count": COUNT,
+        "task": {},
+    }
+)
+_FIELDS: JSONObject = {
+    "messages": {
+        "type": "array",
+        "items": StateSchema.record({"role": NAME, "content": TEXT, "timestamp": NAME}),
+    },
+    "conversation_id": NAME,
+    "user_profile": StateSchema.record({"user_id": NAME}),
+    "current_task": StateSchema.or_null(TEXT),
+    "course_candidates": {"type": "array", "items": OBJECT},
+    "learning_plan": StateSchema.or_null(OBJECT),
+    "human_feedback": StateSchema.or_null(TEXT),
+    "loop_count": COUNT,
+    "is_complete": FLAG,
+    "requires_human_input": FLAG,
+    "next_agent": {},  # a bad value leads to the end, only its absence is a fault (X23)
+    "human_requests": LEDGER,
+    "routing_history": {"type": "array", "items": HISTORY_ENTRY},
+    "max_loop_count": StateSchema.or_null(COUNT),
+    "ending": {"enum": [*(ending.value for ending in RunEnding), None]},
+    "reply_formats": OBJECT,
+}
+
+
+def fields_of(*names: str, **others: JSONObject) -> JSONObject:
+    """Return the schema of a part of a state.
+
+    The fields that a state of the published form does not have may be missing.
+    """
+    beside = ("human_requests", "routing_history", "max_loop_count", "ending", "reply_formats")
+    return StateSchema.record({name: _FIELDS[name] for name in names} | others, optional=beside)
+
+
+_STATE = StateSchema(fields_of(*_FIELDS))
+_UPDATED: JSONObject = {"loop_count": COUNT, "requires_human_input": FLAG, "human_requests": LEDGER}
+_UPDATE = StateSchema(StateSchema.record(_UPDATED, optional=_UPDATED))
+_COUNTED = StateSchema(fields_of("loop_count"))
+_REQUESTS = StateSchema(fields_of("requires_human_input", "next_agent", "human_requests"))
+_TURN = StateSchema(fields_of("human_feedback", messages={"type": "array"}))
+
+
+def new_id() -> str:
+    """Return a new id, unlike any other."""
+    return uuid.uuid4().hex
+
+
+def create_initial_state(
+    user_message: str | None = None,
+    *,
+    conversation_id: str | None = None,
+    user_profile: Mapping[str, object] | None = None,
+    max_loop_count: int | None = None,
+    now: Now = utc_now,
+    make_id: Callable[[], str] = new_id,
+) -> AgentState:
+    """Return the state of a new conversation, with new ids where none are given.
+
+    ``max_loop_count`` is the conversation's own limit, None for the configured one. Raises
+    StateError when the arguments do not make a valid state.
+    """
+    profile = copy.deepcopy(dict(user_profile or {}))
+    state: AgentState = {
+        "messages": [] if user_message is None else [chat_message("user", user_message, now)],
+        "conversation_id": make_id() if conversation_id is None else conversation_id,
+        "user_profile": profile if "user_id" in profile else profile | {"user_id": make_id()},
+        "current_task": None,
+        "next_agent": None,
+        "course_candidates": [],
+        "learning_plan": None,
+        "requires_human_input": False,
+        "human_feedback": None,
+        "loop_count": 0,
+        "is_complete": False,
+        "human_requests": [],
+        "routing_history": [],
+    }
+    if max_loop_count is not None:
+        state["max_loop_count"] = max_loop_count
+
+    StateError.raise_for(state_issues(state))
+    return state
+
+
+def start_run(state: S, user_message: str, *, entry: str = COORDINATOR, now: Now = utc_now) -> S:
+    """Return the state of another turn of the user, with a count of 0.
+
+    Any answer to a pending request, ``abort`` too, leads to ``entry``.
+    """
+    messages = [*state["messages"], chat_message("user", user_message, now)]
+    asked = changed(carry_over_requests(state, entry), messages=messages, next_agent=entry)
+    return changed(asked, loop_count=0, is_complete=False, ending=None)
+
+
+def carry_over_requests(state: S, entry: str) -> S:
+    """Return the state of a new run, whose pending requests lead to ``entry``.
+
+    A bare flag gets a request of its own. Raises StateError for a broken ledger.
+    """
+    ledger = ledger_of(state)
+    pending = [found for found in read_ledger(ledger) if isinstance(found, PendingHuman)]
+    if state["requires_human_input"] and not pending:
+        pending = [unworded(ledger, None)]
+    return with_requests(state, *(request.carried_over(entry) for request in pending))
+
+
+def increment_loop_count(state: S) -> S:
+    """Count one node execution; raises StateError when the count is missing or not a count."""
+    StateError.raise_for(_COUNTED.issues(state))
+    return changed(state, loop_count=state["loop_count"] + 1)
+
+
+def mark_complete(state: S, ending: RunEnding = RunEnding.COMPLETED) -> S:
+    """Mark the work as done or given up; the next route is the end, whatever is pending."""
+    return changed(state, is_complete=True, next_agent=END, ending=ending.value)
+
+
+def changed(state: S, **fields: object) -> S:
+    """Return a new state with other values in some fields."""
+    return cast("S", {**state, **fields})
+
+
+def chat_message(role: str, content: str, now: Now = utc_now) -> ChatMessage:
+    """Return one message with the time now."""
+    return {"role": role, "content": content, "timestamp": now().isoformat()}
+
+
+def validate_state(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple[bool, str]:
+    """Return whether a state is valid, and all its faults on one line.
+
+    This is the form of the published function.
+    """
+    issues = state_issues(state, nodes)
+    return not issues, "; ".join(issue.dotted for issue in issues)
+
+
+def state_issues(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple[Issue, ...]:
+    """Return every fault of a state.
+
+    They are fields that are missing or mistyped, and a ``next_agent`` that is not a node.
+    """
+    issues = _STATE.issues(state)
+    target: object = None
+    if isinstance(state, Mapping):
+        target = cast("Mapping[str, object]", state).get("next_agent")
+    if target is None or (isinstance(target, str) and target in nodes):
+        return issues
+
+    names = ", ".join(nodes)
+    unknown = CoordinationCode.STATE_UNKNOWN_NODE
+    return (*issues, unknown.at("/next_agent", nodes=names, found=quote(target)))
+
+
+def request_human_input(
+    state: S,
+    prompt: str = "",
+    *,
+    kind: HumanKind = HumanKind.GENERAL,
+    resume_to: str | None = None,
+    skip_to: str | None = None,
+    now: Now = utc_now,
+    make_id: Callable[[], str] = new_id,
+) -> S:
+    """Ask a human.
+
+    The flag is set, the next target is ``human_input``, and the request stands in the ledger.
+    ``prompt`` is empty for the words of ``kind``. An answer leads to ``resume_to``, None for where
+    the graph begins; of an error, ``retry`` leads by default back to the interrupted agent, and
+    ``skip`` to ``skip_to``. A request made while another is pending waits behind it, and interrupts
+    the same target.
+    """
+    state = adopted(state)
+    interrupted = _interrupted(state)
+    at = now().isoformat()
+    failed = interrupted if kind is HumanKind.ERROR and interrupted != HUMAN_INPUT else None
+    asked = PendingHuman(make_id(), kind, prompt, resume_to or failed, skip_to, interrupted, at)
+    return put_question(state, asked)
+
+
+def put_question(state: S, question: PendingHuman) -> S:
+    """Ask a human as :func:`request_human_input` does.
+
+    A question whose id is known is asked once.
+    """
+    noted = with_requests(adopted(state), question)
+    return changed(noted, requires_human_input=True, next_agent=HUMAN_INPUT)
+
+
+def clear_human_input_request(
+    state: S, *, request_id: str | None = None, home: str = COORDINATOR, now: Now = utc_now
+) -> S:
+    """Cancel the request with an id, None for the first one.
+
+    Flag and feedback are cleared, and the interrupted target is next again. Nothing happens for a
+    request that is not pending. While others wait, flag and target stay; the feedback stays when a
+    request behind the first is cancelled. A run that was sent to the human by hand goes on at
+    ``home``.
+    """
+    state = adopted(state)
+    waiting = pending_requests(state)
+    chosen = next((one for one in waiting if request_id in (None, one.id)), None)
+    if chosen is None:
+        if request_id is not None:
+            return state
+
+        # There is a flag without a request, or a run that was sent to the human by hand: it does
+        # not go there again.
+        target = home if state["next_agent"] == HUMAN_INPUT else state["next_agent"]
+        return changed(state, requires_human_input=False, human_feedback=None, next_agent=target)
+
+    settled = SettledHuman(chosen, decision=None, settled_at=now().isoformat())
+    if chosen != waiting[0]:
+        return with_requests(state, settled)
+
+    target = home if chosen.interrupted == HUMAN_INPUT else chosen.interrupted
+    return _settled(state, settled, target)
+
+
+def give_human_feedback(state: S, answer: str) -> S:
+    """Put the human's answer into the state, for :func:`human_input` to read.
+
+    Raises ContractError unless it is a text.
+    """
+    if not isinstance(cast("object", answer), str):
+        expected = "the name of a decision, a word for one, or free text"
+        raise ContractError(
+            f"a human's answer must be text ({expected}), not {type(answer).__name__}"
+        )
+
+    return changed(state, human_feedback=answer)
+
+
+def human_input(
+    state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now
+) -> S:
+    """Take the human's turn.
+
+    It waits when there is no feedback, else reads it as the answer to the first request. Waiting
+    adds the request's prompt to the messages once, an answer that decides nothing adds it again. An
+    answer becomes a user message and clears flag and feedback; the run goes on at the request's
+    ``resume_to``, or at ``home``. ``abort`` completes the run, unless the question is of an earlier
+    one. For ``words`` and ContractError see :func:`read_answer`.
+    """
+    StateError.raise_for(_TURN.issues(state))
+    state = adopted(state)
+    if not pending_requests(state):
+        state = _opened(state)
+
+    request = pending_requests(state)[0]
+    feedback = state["human_feedback"]
+    if feedback is None or not feedback.strip():
+        if request.asked == 0:
+            return _asking(state, request, now)
+        return _still_waiting(state)
+
+    state = changed(state, messages=[*state["messages"], chat_message("user", feedback, now)])
+    decision = read_answer(request.kind, feedback, words=words)
+    if decision is None:
+        return _asking(state, request, now)
+
+    chosen = request.skip_to if decision is HumanDecision.SKIP else request.resume_to
+    target = chosen or (request.interrupted if request.redirected else None) or home
+    settled = SettledHuman(request, decision, feedback, now().isoformat())
+    state = _settled(state, settled, target)
+
+    # an answer to a question of an earlier run decides nothing about this one
+    aborts = decision is HumanDecision.ABORT and not request.carried
+    return mark_complete(state, RunEnding.ABORTED) if aborts else state
+
+
+def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
+    """Return the requests that no human has answered, in the order they are asked.
+
+    Raises StateError for a broken ledger.
+    """
+    return tuple(one for one in read_requests(state) if isinstance(one, PendingHuman))
+
+
+def read_requests(state: AgentState) -> tuple[PendingHuman | SettledHuman, ...]:
+    """Return all requests of a state, pending and settled, in the order of its ledger.
+
+    Raises StateError for a broken ledger.
+    """
+    return read_ledger(ledger_of(state), "/human_requests")
+
+
+def with_requests(state: S, *requests: PendingHuman | SettledHuman) -> S:
+    """Return the state with these requests in its ledger, which has each by its later entry.
+
+    Raises StateError for a broken ledger.
+    """
+    ledger = merge_ledgers(ledger_of(state), [one.to_dict() for one in requests])
+    return changed(state, human_requests=ledger)
+
+
+def ledger_of(state: AgentState) -> list[JSONObject]:
+    """Return the ledger as the state holds it, empty when it has none yet."""
+    return state.get("human_requests", [])
+
+
+def adopted(state: S) -> S:
+    """Return a state whose flag has a request behind it, also when it was set by hand.
+
+    Raises StateError for bad fields.
+    """
+    StateError.raise_for(_REQUESTS.issues(state))
+    if state["requires_human_input"] and not pending_requests(state):
+        return _opened(state)
+    return state
+
+
+def apply_update(state: S, update: Mapping[str, object] | None) -> S:
+    """Return the state after an update, with the requests that either knows (R27).
+
+    Raises StateError for an update that is not valid.
+    """
+    fields: Mapping[str, Any] = {} if update is None else update
+    StateError.raise_for(_UPDATE.issues(fields))
+
+    before = adopted(state)
+    ledger = merge_ledgers(ledger_of(before), fields.get("human_requests", []))
+    after = adopted(changed(before, **{**fields, "human_requests": ledger}))
+    # the flag stays while a request is pending
+    return changed(after, requires_human_input=bool(pending_requests(after)))
+
+
+def _opened(state: S) -> S:
+    return with_requests(state, unworded(ledger_of(state), _interrupted(state)))
+
+
+def _interrupted(state: AgentState) -> str | None:
+    """Return the target before the human's turn, None when there is none.
+
+    It is ``human_input`` in a run that was sent there by hand.
+    """
+    target: object = state["next_agent"]
+    if target == HUMAN_INPUT and (waiting := pending_requests(state)):
+        return waiting[-1].interrupted
+
+    return target if isinstance(target, str) else None
+
+
+def _asking(state: S, request: PendingHuman, now: Now) -> S:
+    messages = [*state["messages"], chat_message("assistant", request.question, now)]
+    asked = replace(request, asked=request.asked + 1)
+    return _still_waiting(with_requests(changed(state, messages=messages), asked))
+
+
+def _still_waiting(state: S) -> S:
+    return changed(state, requires_human_input=True, human_feedback=None, next_agent=HUMAN_INPUT)
+
+
+def _settled(state: S, settled: SettledHuman, target: str | None) -> S:
+    """Write the end of a request, and go on to ``target``.
+
+    Requests that still wait interrupt what an answer led to.
+    """
+    state = changed(with_requests(state, settled), human_feedback=None)
+    if not (waiting := pending_requests(state)):
+        return changed(state, requires_human_input=False, next_agent=target)
+
+    if settled.decision is not None:
+        news = (replace(one, interrupted=target, redirected=one.redirected + 1) for one in waiting)
+        state = with_requests(state, *news)
+    return _still_waiting(state)

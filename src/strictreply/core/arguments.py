@@ -1,0 +1,31 @@
+"""Checks of what a caller passes, with errors that say what to write instead."""
+
+from strictreply.contract._tool import is_duration
+from strictreply.values._errors import must_be, must_have, without_exception
+from strictreply.values._field_words import FieldWords
+from strictreply.values._limits import is_count
+from strictreply.values._mistakes import (
+    IN_AGENTS,
+    IN_POLICIES,
+    IN_RUNS,
+    ON_RUNS,
+    helpful,
+    refuse_foreign,
+    with_hints,
+)
+
+__all__ = [
+    "IN_AGENTS",
+    "IN_POLICIES",
+    "IN_RUNS",
+    "ON_RUNS",
+    "FieldWords",
+    "helpful",
+    "is_count",
+    "is_duration",
+    "must_be",
+    "must_have",
+    "refuse_foreign",
+    "with_hints",
+    "without_exception",
+]

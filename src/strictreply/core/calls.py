@@ -1,0 +1,64 @@
+"""The steps of one call: failures, budgets, corrections, and the effects of a flow."""
+
+from strictreply.client._sending import RetryBucket
+from strictreply.client._wrapped import (
+    ApiKeywords,
+    OnAttempt,
+    Redact,
+    RequestKeywords,
+    UsageMode,
+    Wrapped,
+)
+from strictreply.contract._driving import apause, pause, skipped, unharmed
+from strictreply.retry._failures import ExchangeStopped, retry_after
+from strictreply.retry._policy import LATE_KINDS, Again, End, NextStep, is_transport_fault
+from strictreply.retry._steering import (
+    MAX_CORRECTION_BYTES,
+    MAX_LISTED_FAULTS,
+    fault_lines,
+    fitted,
+    fitted_before,
+    verdict_words,
+)
+from strictreply.values._control_flow import is_control_flow, signal_of
+from strictreply.values._replies import (
+    OUR_NAMES,
+    credentials_of,
+    plain_request,
+    total_usage,
+    without_credentials,
+)
+
+__all__ = [
+    "LATE_KINDS",
+    "MAX_CORRECTION_BYTES",
+    "MAX_LISTED_FAULTS",
+    "OUR_NAMES",
+    "Again",
+    "ApiKeywords",
+    "End",
+    "ExchangeStopped",
+    "NextStep",
+    "OnAttempt",
+    "Redact",
+    "RequestKeywords",
+    "RetryBucket",
+    "UsageMode",
+    "Wrapped",
+    "apause",
+    "credentials_of",
+    "fault_lines",
+    "fitted",
+    "fitted_before",
+    "is_control_flow",
+    "is_transport_fault",
+    "pause",
+    "plain_request",
+    "retry_after",
+    "signal_of",
+    "skipped",
+    "total_usage",
+    "unharmed",
+    "verdict_words",
+    "without_credentials",
+]

@@ -1,0 +1,21 @@
+"""JSON Schema as a graph of nodes, its keywords, samples and engine."""
+
+from strictreply.schema._closing import upgraded
+from strictreply.schema._documents import Graph, Node, SchemaEdge, joined
+from strictreply.schema._engines import SchemaParts, engine_for
+from strictreply.schema._explaining import proposals
+from strictreply.schema._vocabulary import FORMAT_SAMPLES, KEYWORDS, Applies
+
+__all__ = [
+    "FORMAT_SAMPLES",
+    "KEYWORDS",
+    "Applies",
+    "Graph",
+    "Node",
+    "SchemaEdge",
+    "SchemaParts",
+    "engine_for",
+    "joined",
+    "proposals",
+    "upgraded",
+]
