@@ -15,7 +15,7 @@ from strictreply import Code, Contract, Remedy
 from strictreply.batch import ROW_CODES
 from strictreply.coordination import AgentReplyCode, CoordinationCode
 from strictreply.core.text import Worded
-from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop.invoke_result import InvokeCode
 from strictreply.schema import SchemaRule
 from strictreply.testing import Asked
 from strictreply.testing.faults import CATALOGUE

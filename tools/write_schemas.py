@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from strictreply.cli._published_schemas import published_schemas
 from strictreply.core import JSONObject
-from strictreply.loop._invoke_result import InvokeResult
-from strictreply.loop._values import (
+from strictreply.loop.invoke_result import InvokeResult
+from strictreply.loop.values import (
     AgentResponse,
     Envelope,
     Session,
@@ -22,7 +22,7 @@ from strictreply.loop._values import (
     Turn,
     Value,
 )
-from strictreply.pipeline._values import AgentPipelineContext
+from strictreply.pipeline import AgentPipelineContext
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
 

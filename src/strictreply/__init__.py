@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from strictreply.contract._context import Context
     from strictreply.contract._contract import Contract
     from strictreply.contract._tool import Tool, tool
-    from strictreply.loop._invoke_result import InvokeFailed, IterationsExceeded
     from strictreply.loop._policy import LoopPolicy
     from strictreply.loop._run_values import Run
     from strictreply.loop._runs import arun, arun_stream, run, run_stream
     from strictreply.loop._sqlite_sessions import SQLiteSessionStore
-    from strictreply.loop._values import Decision
+    from strictreply.loop.invoke_result import InvokeFailed, IterationsExceeded
+    from strictreply.loop.values import Decision
     from strictreply.reading._incremental import Partial
     from strictreply.retry._policy import RetryPolicy
     from strictreply.retry._steering import CorrectionContext, Steering, TieredSteering
@@ -138,12 +138,12 @@ _MODULES = {
     "retry._policy": "RetryPolicy",
     "retry._steering": "CorrectionContext Steering TieredSteering",
     "retry._stepping": "NextRequest",
-    "loop._invoke_result": "InvokeFailed IterationsExceeded",
+    "loop.invoke_result": "InvokeFailed IterationsExceeded",
     "loop._policy": "LoopPolicy",
     "loop._runs": "arun arun_stream run run_stream",
     "loop._run_values": "Run",
     "loop._sqlite_sessions": "SQLiteSessionStore",
-    "loop._values": "Decision",
+    "loop.values": "Decision",
     "values._errors": (
         "AbortRun CallFailed ContractError ContractWarning Reason ReplyHalted ReplyRejected "
         "StrictReplyError ToolArgumentsError ToolError ToolExecutionError ToolResultError "

@@ -30,7 +30,7 @@ from strictreply import ContractError
 from strictreply.integrations.dbos import DurableRun, DurableRunFailed, DurableRuns, call_key
 from strictreply.integrations.dbos._durable_worker import MAX_DROPS
 from strictreply.loop import SessionStoreFailed
-from strictreply.loop._invoke_result import InvokeCode, InvokeFailed
+from strictreply.loop.invoke_result import InvokeCode, InvokeFailed
 from strictreply.testing import (
     ScriptedClient,
     ScriptedModel,

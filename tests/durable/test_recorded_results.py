@@ -9,9 +9,9 @@ import pytest
 
 import strictreply as sr
 from strictreply.integrations.dbos._turn_workflow import outcomes_from
-from strictreply.loop._effects import EffectRaised, RunTool
-from strictreply.loop._invoke_result import InvokeCode
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop import EffectRaised, RunTool
+from strictreply.loop.invoke_result import InvokeCode
+from strictreply.loop.values import AgentToolCallResult
 
 RESULT = AgentToolCallResult(tool_call_id="c", name="search", execution_ms=3, result_json='"r"')
 

@@ -83,6 +83,15 @@ def test_nothing_public_is_missing(name: str) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("name", ["strictreply.loop.values", "strictreply.loop.invoke_result"])
+def test_the_values_of_a_run_have_a_line_each(name: str) -> None:
+    """Each name of a public module of the loop stands in a table of the loop's page."""
+    page = (Path(DOCS) / "reference" / "loop.md").read_text("utf-8")
+    table = page.partition(f"`{name}` holds")[2].partition("\n\n`strictreply")[0]
+    rows = re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)
+    assert sorted(rows) == sorted(import_module(name).__all__)
+
+
 def test_the_kit_is_shown_by_its_modules() -> None:
     """The kit's modules without ``__all__`` are shown whole, each fault in its catalogue."""
     whole = {path.removeprefix("strictreply.testing.") for path in shown()}

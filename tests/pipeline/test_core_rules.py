@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from strictreply.loop._invoke_result import RULESET, InvokeResult
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.loop.invoke_result import RULESET, InvokeResult
+from strictreply.pipeline import AgentPipelineContextValidator
 from support.pipeline.contexts import (
     CONTINUATION,
     FOLLOW_ON,

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from strictreply.core import drive
-from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
-from strictreply.loop._sessions import MemorySessionStore, SessionStore
-from strictreply.loop._sqlite_sessions import SQLiteSessionStore
-from strictreply.loop._values import (
+from strictreply.loop import MemorySessionStore, SessionStore, SQLiteSessionStore
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.loop.values import (
     AgentResponse,
     LineStatus,
     PipelineStep,
@@ -25,9 +24,14 @@ from strictreply.loop._values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.pipeline._line import LineResult, StepBody, line_flow
-from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentPipelineContext, ResponsePayload, ResponseType
+from strictreply.pipeline import (
+    AgentPipelineContext,
+    AgentPipelineContextValidator,
+    LineResult,
+    ResponsePayload,
+    ResponseType,
+)
+from strictreply.pipeline._line import StepBody, line_flow
 from support.pipeline.walking import App, answer, answering, asking, call, context
 
 LOOP = AgentPipelineContextValidator(allow_server_tool_calls=True)

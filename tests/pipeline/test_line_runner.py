@@ -15,12 +15,16 @@ from typing import Any
 import pytest
 
 from strictreply import ContractError
-from strictreply.loop._invoke_result import InvokeCode
-from strictreply.loop._sessions import MemorySessionStore
-from strictreply.loop._values import AgentPipelineContextType, LineStatus, PipelineStep
-from strictreply.pipeline._line import OPENINGS, ROUND, LineResult, PipelineRunner, StepBody
-from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import AgentPipelineContext
+from strictreply.loop import MemorySessionStore
+from strictreply.loop.invoke_result import InvokeCode
+from strictreply.loop.values import AgentPipelineContextType, LineStatus, PipelineStep
+from strictreply.pipeline import (
+    AgentPipelineContext,
+    AgentPipelineContextValidator,
+    LineResult,
+    PipelineRunner,
+)
+from strictreply.pipeline._line import OPENINGS, ROUND, StepBody
 from support.pipeline.walking import App, PlainBody, asking, call, context
 
 INITIAL = AgentPipelineContextType.INITIAL

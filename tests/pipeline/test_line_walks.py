@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from strictreply import ContractError
-from strictreply.loop._invoke_result import InvokeCode, InvokeResult
-from strictreply.loop._refusals import type_of
-from strictreply.loop._values import (
+from strictreply.loop import type_of
+from strictreply.loop.invoke_result import InvokeCode, InvokeResult
+from strictreply.loop.values import (
     AgentPipelineContextType,
     AgentToolCall,
     AgentToolCallResult,
@@ -17,9 +17,9 @@ from strictreply.loop._values import (
     PipelineStep,
     ToolCallManifest,
 )
+from strictreply.pipeline import AgentPipelineContext, ResponsePayload
 from strictreply.pipeline import _line as line
 from strictreply.pipeline._line import next_step
-from strictreply.pipeline._values import AgentPipelineContext, ResponsePayload
 
 INITIAL = AgentPipelineContextType.INITIAL
 FOLLOW_ON = AgentPipelineContextType.FOLLOW_ON

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from strictreply import ContractError, Tool
 from strictreply.loop._policy import LoopPolicy, signature
 from strictreply.loop._results import REPEATED, suppressed_result
-from strictreply.loop._values import AgentToolCall, ToolCallManifest
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.loop.values import AgentToolCall, ToolCallManifest
+from strictreply.pipeline import AgentPipelineContextValidator
 
 COUNTS = (
     "max_iterations",

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 import strictreply as sr
-from strictreply.loop._invoke_result import InvokeError
-from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.loop.invoke_result import InvokeError
+from strictreply.loop.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.pipeline import AgentPipelineContextValidator
 from support.pipeline.contexts import (
     ANSWERED,
     CALL,

@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import pytest
 
-from strictreply.loop._rule import ValidatorOptions
 from strictreply.pipeline import (
     AgentPipelineContextType,
     AgentPipelineContextValidator,
@@ -19,6 +18,7 @@ from strictreply.pipeline import (
     PipelineStep,
 )
 from strictreply.pipeline._line import OPENINGS, ROUND
+from strictreply.pipeline._rule import ValidatorOptions
 from strictreply.pipeline._validator import step_of
 from support.pages import Page
 

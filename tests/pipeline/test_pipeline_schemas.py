@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from strictreply.loop._values import PipelineStep, Value
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.loop.values import PipelineStep, Value
+from strictreply.pipeline import AgentPipelineContextValidator
 from support.loops import some
 from support.pipeline.contexts import (
     CONTINUATION,

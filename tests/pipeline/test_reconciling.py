@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
-from strictreply.loop._reconciling import approval_of, reconcile
-from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.loop._reconciling import reconcile
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
+from strictreply.loop.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 
 
 def call(number: int, *, client: bool = True, approval: bool = False) -> AgentToolCall:
@@ -207,7 +207,7 @@ def test_an_approval_is_exactly_a_decision(text: str, decision: tuple[bool, str]
     """A call that needs approval takes a decision and nothing else, read as strictly as a reply."""
     manifest = ToolCallManifest(tool_calls=(call(1, approval=True),))
     result = answer(1, result_json=text)
-    assert approval_of(result) == decision
+    assert result.approval == decision
     if decision is None:
         assert [error.code for error in errors(manifest, result)] == [InvokeCode.APPROVAL_MALFORMED]
     else:
@@ -224,7 +224,7 @@ def test_an_error_is_no_decision(*, allowed: bool) -> None:
 
 def test_a_decision_beside_an_error_is_none() -> None:
     """A result that holds a decision and an error decides nothing."""
-    assert approval_of(answer(1, result_json='{"approved": true}', error_message="no")) is None
+    assert answer(1, result_json='{"approved": true}', error_message="no").approval is None
 
 
 def test_the_first_fault_of_an_entry_is_reported_whatever_it_holds() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from strictreply.loop._invoke_result import InvokeError
-from strictreply.loop._values import PipelineStep, ResponseKind
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.loop.invoke_result import InvokeError
+from strictreply.loop.values import PipelineStep, ResponseKind
+from strictreply.pipeline import AgentPipelineContextValidator
 from support.pipeline.contexts import (
     CALL,
     RESULT,

@@ -14,9 +14,10 @@ from pipeline.test_core_rules import CASES as CORE_CASES
 from pipeline.test_manifest_rules import CASES as MANIFEST_CASES
 from pipeline.test_response_rules import CASES as RESPONSE_CASES
 from pipeline.test_step_rules import CASES as STEP_CASES
-from strictreply.loop._rule import PipelineRule, RuleStage, RuleSubject, ValidatorOptions
-from strictreply.loop._values import PipelineStep
-from strictreply.pipeline._validator import STEPS, list_rules
+from strictreply.loop.values import PipelineStep
+from strictreply.pipeline import RuleStage, list_rules
+from strictreply.pipeline._rule import PipelineRule, RuleSubject, ValidatorOptions
+from strictreply.pipeline._validator import STEPS
 from support.loops import some
 from support.pipeline.contexts import INITIAL, Case, codes, judged, plain, received, rules
 

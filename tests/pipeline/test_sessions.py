@@ -19,16 +19,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from strictreply import ContractError
-from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
-from strictreply.loop._sessions import (
+from strictreply.loop import (
     MemorySessionStore,
     SessionClaim,
     SessionConflict,
     SessionStore,
+    SQLiteSessionStore,
     manifest_id,
 )
-from strictreply.loop._sqlite_sessions import SQLiteSessionStore
-from strictreply.loop._values import (
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
+from strictreply.loop.values import (
     AgentPipelineContextType,
     AgentToolCallResult,
     Envelope,
@@ -36,8 +36,7 @@ from strictreply.loop._values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.pipeline._line import manifest_id_of
-from strictreply.pipeline._values import AgentPipelineContext
+from strictreply.pipeline import AgentPipelineContext, manifest_id_of
 from support.loops import some
 from support.pipeline.waiting import CALLS, FIRST, NEW, PAUSED, WAITING, Clock, held, kept, refused
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from strictreply.loop._values import PipelineStep, ToolCallManifest
-from strictreply.pipeline._validator import STEPS, AgentPipelineContextValidator
-from strictreply.pipeline._values import PromptContent, ResponseType
+from strictreply.loop.values import PipelineStep, ToolCallManifest
+from strictreply.pipeline import AgentPipelineContextValidator, PromptContent, ResponseType
+from strictreply.pipeline._validator import STEPS
 from support.loops import some
 from support.pipeline.contexts import (
     CALL,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from typing import Any
 
 import pytest
@@ -17,9 +18,9 @@ from strictreply.core.forms import MESSAGES
 from strictreply.core.judging import MAX_JSON_DEPTH, NotJSON, is_json
 from strictreply.loop._conversation import result_messages
 from strictreply.loop._policy import MOST_RESULT_CHARS
-from strictreply.loop._results import error_json, result_json
-from strictreply.loop._values import AgentToolCall, AgentToolCallResult, ToolCallManifest
-from strictreply.pipeline._validator import AgentPipelineContextValidator
+from strictreply.loop._result_texts import error_json, result_json
+from strictreply.loop.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
+from strictreply.pipeline import AgentPipelineContextValidator
 
 SCALARS = (
     st.none()
@@ -158,3 +159,58 @@ def test_results_are_told_in_the_order_of_the_manifest() -> None:
     )
     turns = result_messages(results, "native", MESSAGES)
     assert [turn["tool_call_id"] for turn in turns] == ["b", "a", "c"]
+
+
+CALL = AgentToolCall(tool_call_id="tc1", name="search", arguments_json="{}")
+
+
+@pytest.mark.parametrize("kind", ["ApprovalDenied", "Interrupted", "Abandoned", "NotRun"])
+def test_a_call_that_was_not_run_says_why(kind: str) -> None:
+    """Each such kind has words of its own, which a message replaces."""
+    plain = json.loads(CALL.failed(kind).text)["error"]
+    told = json.loads(CALL.failed(kind, "too dear").text)["error"]
+    assert plain["type"] == told["type"] == kind
+    assert plain["message"] not in {"", "the tool failed"}
+    assert told["message"] == "too dear"
+
+
+@pytest.mark.parametrize(
+    ("result", "text", "is_failure"),
+    [
+        (
+            CALL.failed("KeyError"),
+            '{"error":{"type":"KeyError","message":"the tool failed"}}',
+            True,
+        ),
+        (CALL.answered("found"), "found", False),
+        (CALL.answered({"error": "no"}), '{"error":"no"}', False),
+        (CALL.answered({"error": {"type": "a"}}), '{"error":{"type":"a"}}', False),
+        (
+            AgentToolCallResult(tool_call_id="tc1", name="search", error_message="no"),
+            '{"error":{"type":"ClientError","message":"no"}}',
+            False,
+        ),
+    ],
+)
+def test_a_result_is_read_as_the_model_reads_it(
+    result: AgentToolCallResult, text: str, *, is_failure: bool
+) -> None:
+    """A text stands without its quotes, and only what a failed call leaves is a failure."""
+    assert (result.text, result.is_failure) == (text, is_failure)
+
+
+def test_a_failure_is_cut() -> None:
+    """The words of a failure are cut to the limit of results, or to a caller's own."""
+    long = "x" * 20_000
+    assert len(CALL.failed("E", long).text) in range(16_000, 16_200)
+    assert len(CALL.failed("E", long, limit=10).text) in range(10, 120)
+
+
+def test_decisions_name_where_their_call_waits() -> None:
+    """A call that waits in a turn is equal to one that does not, and is pickled with its turn."""
+    waiting = pickle.loads(pickle.dumps(CALL.waiting_in("s", "t")))  # noqa: S301 - our own
+    decisions = (waiting.approved(), waiting.denied("no"))
+    assert waiting == CALL
+    assert [(one.session_id, one.turn_id) for one in decisions] == [("s", "t")] * 2
+    assert [one.result.approval for one in decisions] == [(True, ""), (False, "no")]
+    assert (CALL.approved().session_id, CALL.answered("yes").approval) == ("", None)

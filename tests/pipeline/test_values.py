@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from strictreply import Code, Issue
-from strictreply.loop import _invoke_result as invoke_result
-from strictreply.loop import _values as values
-from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
-from strictreply.loop._values import Envelope, PipelineStep, ToolCallManifest, Value
+from strictreply.loop import invoke_result, values
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
+from strictreply.loop.values import Envelope, PipelineStep, ToolCallManifest, Value
+from strictreply.pipeline import AgentPipelineContext, PromptContent
 from strictreply.pipeline import _values as context_values
-from strictreply.pipeline._values import AgentPipelineContext, PromptContent
 from support.pipeline.contexts import (
     ANSWERED,
     CALL,

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.loop._values import PipelineStep, canonical
-from strictreply.pipeline._values import AgentPipelineContext, fingerprint
+from strictreply.loop.values import PipelineStep
+from strictreply.pipeline import AgentPipelineContext, fingerprint
+from strictreply.pipeline._values import canonical
 from support.pipeline.contexts import WALKS, after, before, changed, plain, received
 
 JSON = st.recursive(

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,8 @@ PUBLIC = {
     "strictreply.integrations.otel",
     "strictreply.pipeline",
     "strictreply.loop",
+    "strictreply.loop.invoke_result",
+    "strictreply.loop.values",
     "strictreply.testing",
     "strictreply.testing.faults",
     "strictreply.testing.mounting",
@@ -229,39 +232,44 @@ def test_private_modules_are_marked() -> None:
 
 OUTER = ("batch", "cli", "coordination", "integrations", "loop", "pipeline", "testing")
 """The packages around the guard: what they need of another package is public there."""
-INNER = ("values", "reading", "schema", "wires", "contract", "retry", "sdks", "client")
-STILL_PRIVATE = {
-    *((outer, inner) for outer in OUTER for inner in INNER),
-    ("integrations", "coordination"),
-    ("integrations", "loop"),
-    ("pipeline", "loop"),
-    ("testing", "coordination"),
-}
-"""Pairs of packages that are still to be parted: the first imports private modules of the second.
-"""
 
 
-def is_private(module: str) -> bool:
-    """Return whether a part of a dotted name begins with ``_``."""
-    return any(part.startswith("_") and part != "__main__" for part in module.split("."))
+def named_of_others(module: str) -> Iterator[str]:
+    """Yield the modules of other packages that a module's imports name, as they are spelled."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        named: list[str] = []
+        if isinstance(node, ast.Import):
+            named = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            named = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+
+        for name in named:
+            if name.startswith("strictreply.") and package_of(name) != package_of(module):
+                yield name
 
 
 def test_an_outer_package_imports_no_private_module_of_another() -> None:
-    """What the command line, the kit, batches and the integrations need of each other is public."""
-    pairs = [(package_of(found.source), package_of(found.target), found) for found in internal()]
-    between = [
-        (source, target, found)
-        for source, target, found in pairs
-        if source in OUTER and source != target
+    """What the command line, the kit, the loop, batches, agents and the integrations need of
+    another package is public there, or stands in the extension API.
+    """
+    found = [
+        (module, name)
+        for module in MODULES
+        if package_of(module) in OUTER
+        for name in named_of_others(module)
     ]
-    assert {("cli", "testing"), ("cli", "batch"), ("testing", "batch")} <= {
-        (source, target) for source, target, _ in between
-    }
+    assert {package_of(module) for module, _ in found} == set(OUTER)
     assert [
-        found
-        for source, target, found in between
-        if is_private(found.target) and (source, target) not in STILL_PRIVATE
+        (module, name)
+        for module, name in found
+        if any(part.startswith("_") for part in name.split("."))
     ] == []
+
+
+def test_the_extension_api_is_small() -> None:
+    """``strictreply.core`` has at most 60 names; its modules are named for their subject."""
+    core = import_module("strictreply.core")
+    assert 0 < len(core.__all__) <= 60
 
 
 def test_imports_only_go_downwards() -> None:

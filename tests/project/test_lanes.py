@@ -22,7 +22,7 @@ from support.lanes import TESTS, few_of, is_for_one_lane, kills, looked_at, touc
         ("from support.scripted import Server", True),
         ("from streams.test_cut_streams import refused", True),
         ("from support.scripted import USER, Client", False),
-        ("from support.running.loops import Loop", False),
+        ("from support.loop.loops import Loop", False),
         ('EXAMPLES = ROOT / "examples"', True),
         ("import json\nfrom strictreply.values._limits import Limits", False),
         ("from support.pipeline.contexts import CONTEXT", False),

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import strictreply as sr
 from strictreply import Attempt, CallFailed, Code, Issue, Remedy, StrictReplyError, Usage
 from strictreply.core.text import printable
-from strictreply.loop._invoke_result import InvokeCode, InvokeError
+from strictreply.loop.invoke_result import InvokeCode, InvokeError
 from strictreply.retry import _policy
 from strictreply.values._errors import ADVICE, MAX_RAW_CHARS, REASON_ADVICE, explained, remedy_lines
 from support.scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.testing._recordings import REDACTED, Redaction, redacted
+from strictreply.core.calls import REDACTED
+from strictreply.testing._recordings import Redaction, redacted
 
 KEY = "sk-proj-abcDEF0123456789_-xyz"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -320,3 +321,43 @@ def test_a_name_is_one_apis_own() -> None:
     register_api(TOY)
     with pytest.raises(sr.ContractError, match="toy"):
         register_api(replace(TOY))
+
+
+@pytest.mark.parametrize("must", ["some", {"label": "search"}])
+def test_a_demand_is_for_the_first_ask_of_a_run(engine: Engine, must: Any) -> None:
+    """A run asks for a call once: behind it the model may answer."""
+
+    @sr.tool
+    def search(query: str) -> str:
+        """Search."""
+        return f"{query}: 5"
+
+    engine.replies = [used({"query": "tea"}), said("5 each")]
+    run: Any = sr.run
+    done = run(guarded(engine, tools=[search]), "prices?", engine="e", must=must)
+
+    assert done.answer == "5 each"
+    assert [asked.get("must") for asked in engine.asked] == [must, None]
+
+
+def test_a_durable_run(engine: Engine, tmp_path: Path) -> None:
+    """Its turns are kept in the form of the API, and the next run goes on from them."""
+    pytest.importorskip("dbos", reason="dbos is an extra")
+    from strictreply.integrations.dbos import DurableRuns  # noqa: PLC0415 - an extra
+
+    engine.replies = [used({"query": "tea"}), said("found"), said("bye")]
+    runs = DurableRuns("toy", guarded(engine), url=f"sqlite:///{tmp_path}/runs.sqlite", engine="e")
+    with runs.worker(poll_seconds=0.02):
+        started = runs.start("find tea")
+        paused = started.result(poll_seconds=0.02)
+        (pending,) = paused.pending
+        started.answer([pending.answered({"found": 1})])
+        done = started.result(poll_seconds=0.02)
+
+        after = runs.start("thanks", after=started).result(poll_seconds=0.02)
+        runs.close()
+
+    assert (done.answer, after.answer) == ("found", "bye")
+    told = [turn["by"] for turn in after.transcript]
+    assert told == ["human", "engine", "gadget", "engine", "human", "engine"]
+    assert [turn["by"] for turn in engine.asked[-1]["talk"]] == told[:-1]

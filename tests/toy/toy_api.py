@@ -84,6 +84,13 @@ def _choice(must: object) -> Choice | None:
     return Choice({"some": "required", "never": "none"}.get(str(must), "auto"))
 
 
+def _undemanding(keywords: dict[str, Any]) -> dict[str, Any]:
+    choice = _choice(keywords.get("must"))
+    if choice is None or choice == Choice("none"):
+        return keywords
+    return {name: value for name, value in keywords.items() if name != "must"}
+
+
 def _written(request: Request) -> dict[str, Any]:
     talk = list(request.turns)
     if request.instructions:
@@ -360,6 +367,7 @@ TOY = Wire(
     additions={CHOICE: ("must",), PARALLEL: ("several",), FORMAT: ("blueprint",)},
     read=_read,
     written=_written,
+    undemanding=_undemanding,
     recognises=_recognises,
     is_whole=lambda source: isinstance(source, Mapping),
     opened=_opened,

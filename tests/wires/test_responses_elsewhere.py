@@ -14,7 +14,7 @@ import pytest
 
 import strictreply as sr
 from strictreply.loop import SQLiteSessionStore
-from support.running.loops import spy
+from support.loop.loops import spy
 from support.scripted import Server
 from support.scripted_responses import call_item, reasoning_item, response, text_item
 

@@ -22,7 +22,9 @@ from strictreply.retry._steering import (
 )
 from strictreply.values._control_flow import is_control_flow, signal_of
 from strictreply.values._replies import (
+    MIN_CREDENTIAL_CHARS,
     OUR_NAMES,
+    REDACTED,
     credentials_of,
     plain_request,
     total_usage,
@@ -33,7 +35,9 @@ __all__ = [
     "LATE_KINDS",
     "MAX_CORRECTION_BYTES",
     "MAX_LISTED_FAULTS",
+    "MIN_CREDENTIAL_CHARS",
     "OUR_NAMES",
+    "REDACTED",
     "Again",
     "ApiKeywords",
     "End",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from pydantic_core import to_json
 
@@ -13,8 +14,10 @@ from strictreply.core import Draft, DraftCall, JSONObject, Message, Replay, deco
 from strictreply.core.forms import as_json
 from strictreply.core.judging import Channel
 from strictreply.core.text import compact
-from strictreply.loop._results import encodable, encodable_text, text_of
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop._result_texts import encodable_text
+from strictreply.loop.values import AgentToolCallResult
+
+Plain = TypeVar("Plain")
 
 _MESSAGES_FORM: Final = (
     "give messages: a text, or the conversation with the user's turn last, each turn a mapping of "
@@ -50,10 +53,10 @@ def result_messages(
     Each names the call's id, or in the text channel the tool.
     """
     if channel == "text":
-        return [replay.user(f"Result of {one.name}: {text_of(one)}") for one in results]
+        return [replay.user(f"Result of {one.name}: {one.text}") for one in results]
 
     calls = [DraftCall(one.name, id=one.tool_call_id) for one in results]
-    return replay.results(calls, [text_of(one) for one in results])
+    return replay.results(calls, [one.text for one in results])
 
 
 def with_ids_of(draft: Draft, reply: AssistantReply, calls: Sequence[ToolCall]) -> Draft:
@@ -93,3 +96,9 @@ def answer_text(reply: DirectAnswer) -> str:
     """Return an answer as text; JSON for a value."""
     answer = reply.to_dict()["answer"]
     return encodable_text(answer) if isinstance(answer, str) else compact(encodable(answer))
+
+
+def encodable(value: Plain) -> Plain:
+    """Copy a JSON value, and replace what UTF-8 cannot encode in every text of it."""
+    copied: Plain = json.loads(encodable_text(json.dumps(value, ensure_ascii=False)))
+    return copied

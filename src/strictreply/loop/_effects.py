@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias, TypeVar, overload
 from strictreply import AssistantReply, Attempt, Tool, ToolCall, ToolError, Usage
 from strictreply.core import Message
 from strictreply.loop._sessions import SessionStore
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop.values import AgentToolCallResult
 
 Used = TypeVar("Used")
 
@@ -18,12 +18,11 @@ Used = TypeVar("Used")
 class AskModel:
     """Effect: ask for the next reply, answered with :class:`AcceptedReply` or an error.
 
-    ``is_first`` holds until a tool is called; ``keyword`` is that of a request for the turns.
+    ``is_first`` holds until a tool is called.
     """
 
     messages: list[Message] = field(repr=False)
     is_first: bool = True
-    keyword: str = "messages"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ from dataclasses import asdict, replace
 from functools import partial, reduce
 from itertools import count
 from operator import add, methodcaller
-from typing import Final
 
 from strictreply import AbortRun, AssistantReply, DirectAnswer, Invalid, ReplyHalted, ToolCall
 from strictreply.core import Message, Opened, judge_opened
@@ -61,32 +60,22 @@ from strictreply.loop._effects import (
     ToolOutcome,
     result_of,
 )
-from strictreply.loop._invoke_result import (
+from strictreply.loop._manifest_checks import call_errors, is_text
+from strictreply.loop._reconciling import answered_manifest
+from strictreply.loop._refusals import type_of
+from strictreply.loop._results import capped, suppressed_result, with_results
+from strictreply.loop._run_state import Progress
+from strictreply.loop._run_steps import RunLoop
+from strictreply.loop._sessions import SessionClaim, SessionStore, manifest_id
+from strictreply.loop._step_walk import WalkEnd
+from strictreply.loop.invoke_result import (
     InvokeCode,
     InvokeError,
     InvokeFailed,
     InvokeResult,
     IterationsExceeded,
 )
-from strictreply.loop._manifest_rules import REPLY_CALLS
-from strictreply.loop._reconciling import answered_manifest, approval_of
-from strictreply.loop._refusals import (
-    is_text,
-    refuse,
-    type_of,
-)
-from strictreply.loop._results import (
-    capped,
-    is_failure,
-    substitute_result,
-    suppressed_result,
-    with_results,
-)
-from strictreply.loop._run_state import Progress
-from strictreply.loop._run_steps import RunLoop
-from strictreply.loop._sessions import SessionClaim, SessionStore, manifest_id
-from strictreply.loop._step_walk import WalkEnd
-from strictreply.loop._values import (
+from strictreply.loop.values import (
     AgentPipelineContextType,
     AgentResponse,
     AgentToolCall,
@@ -98,9 +87,6 @@ from strictreply.loop._values import (
     ToolCallManifest,
     Turn,
 )
-
-CONVERSATION: Final = "default"
-"""Id of the only conversation context."""
 
 
 def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[Progress]]:
@@ -124,8 +110,7 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[Progress]]:
         while True:
             run.enter(PipelineStep.LLM_CLIENT, state)
             messages = [*state.transcript, *_reminders(run, state.turn)]
-            ask = AskModel(messages, not state.turn.tool_calls, run.replay.keyword)
-            asked = yield from result_of(ask)
+            asked = yield from result_of(AskModel(messages, not state.turn.tool_calls))
 
             if isinstance(asked.reply, DirectAnswer):
                 state = _with_answer(run, state, asked, asked.reply)
@@ -206,7 +191,7 @@ def _new_session(run: RunLoop, state: Progress) -> Progress:
         org=str(request.org),
         user=str(request.user),
         agent_context_id=run.agent.id,
-        conversation_context_id=CONVERSATION,
+        conversation_context_id=run.conversation,
         messages=tuple(before),
     )
     return replace(state, session=session, turn=Turn(id=run.new_id(), messages=(last,)))
@@ -223,7 +208,7 @@ def _begin_next_turn(run: RunLoop, state: Progress) -> Generator[Effect, Event, 
         limit = run.policy.max_result_chars
         results = {result.tool_call_id: result for result in last.waiting.tool_call_results}
         for call in last.waiting.pending:
-            results[call.tool_call_id] = substitute_result(call, "Abandoned", limit)
+            results[call.tool_call_id] = call.failed("Abandoned", limit=limit)
 
         settled = with_results(last.waiting, results)
         messages = [*last.messages, *_results_of(run, settled)]
@@ -313,13 +298,13 @@ def _run_approved(
         if not call.needs_approval or call.tool_call_id in ran:
             continue
 
-        is_approved, reason = approval_of(given[call.tool_call_id]) or (False, "")
+        is_approved, reason = given[call.tool_call_id].approval or (False, "")
         if not is_approved:
-            denied = substitute_result(call, "ApprovalDenied", limit, reason=reason)
+            denied = call.failed("ApprovalDenied", reason, limit=limit)
             given[call.tool_call_id] = denied
             continue
 
-        marked = ran | {call.tool_call_id: substitute_result(call, "Interrupted", limit)}
+        marked = ran | {call.tool_call_id: call.failed("Interrupted", limit=limit)}
         started = replace(claim, manifest=with_results(claim.manifest, marked))
         yield from result_of(methodcaller("keep", started))
         run.claim = started  # not before: a call that could not be marked was not begun
@@ -409,8 +394,8 @@ def _take_calls(
             made[index] = replace(one, requires_client_execution=False, needs_approval=False)
 
     manifest = ToolCallManifest(tool_calls=tuple(made))
-    if not is_sound:
-        refuse(manifest, REPLY_CALLS)  # before anything is run
+    if not is_sound and (errors := call_errors(manifest)):
+        raise InvokeFailed(errors)  # before anything is run
     return manifest
 
 
@@ -457,7 +442,7 @@ def _count_failure(run: RunLoop, one: RunTool, outcome: ToolOutcome) -> None:
         return
 
     # By the result: a durable run reads it from its database, where no exception is kept.
-    failures = run.failures.get(tool.name, 0) + 1 if is_failure(outcome.result) else 0
+    failures = run.failures.get(tool.name, 0) + 1 if outcome.result.is_failure else 0
     run.failures[tool.name] = failures
     if failures >= limit:
         words = f"tool {tool.name!r} failed {failures} times in a row"

@@ -20,8 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import anyio
 
@@ -29,7 +28,6 @@ from strictreply import (
     AbortRun,
     Accepted,
     AsyncStrictClient,
-    Contract,
     Exchange,
     StrictClient,
     StrictReplyError,
@@ -53,10 +51,11 @@ from strictreply.loop._effects import (
     ToolOutcome,
 )
 from strictreply.loop._policy import LoopPolicy
-from strictreply.loop._results import error_json, result_json
-from strictreply.loop._run_values import NOT_GIVEN, OnEvent, ToolFinished, ToolStarted
+from strictreply.loop._result_texts import error_json, result_json
+from strictreply.loop._run_settings import RunSettings
+from strictreply.loop._run_values import OnEvent, ToolFinished, ToolStarted
 from strictreply.loop._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop.values import AgentToolCallResult
 
 ThreadResult = TypeVar("ThreadResult")
 GroupResult = TypeVar("GroupResult")
@@ -126,20 +125,13 @@ async def finished_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
         raise
 
 
-_NUMBERED: Final = WeakKeyDictionary[Contract[Any], Contract[Any]]()
-"""Contracts whose replies may repeat ids, by the contract that they were made of."""
-
 logger = logging.getLogger("strictreply")
 
 
 def perform(
-    client: StrictClient,
-    keywords: JSONObject,
-    tools: ToolRunner,
-    sessions: SessionStore,
-    effect: Effect,
+    settings: RunSettings, tools: ToolRunner, sessions: SessionStore, effect: Effect
 ) -> Event:
-    """Perform an effect with a sync client.
+    """Perform an effect of a run with a sync client.
 
     An error is a value, for the turn to settle what it has begun.
     """
@@ -150,8 +142,9 @@ def perform(
             except AbortRun as error:
                 return EffectRaised(error)
         case AskModel():
+            client = cast("StrictClient", settings.client)
             try:
-                request = request_of(effect, keywords)
+                request = request_of(effect, settings)
                 if not request.pop("stream", False):
                     return asked_of(client.exchange(**request))
 
@@ -169,13 +162,9 @@ def perform(
 
 
 async def aperform(
-    client: AsyncStrictClient,
-    keywords: JSONObject,
-    tools: ToolRunner,
-    sessions: SessionStore,
-    effect: Effect,
+    settings: RunSettings, tools: ToolRunner, sessions: SessionStore, effect: Effect
 ) -> Event:
-    """Perform an effect with an async client, like :func:`perform`.
+    """Perform an effect of a run with an async client, like :func:`perform`.
 
     The store is used in a thread.
     """
@@ -186,8 +175,9 @@ async def aperform(
             except AbortRun as error:
                 return EffectRaised(error)
         case AskModel():
+            client = cast("AsyncStrictClient", settings.client)
             try:
-                request = request_of(effect, keywords)
+                request = request_of(effect, settings)
                 if not request.pop("stream", False):
                     return asked_of(await client.exchange(**request))
 
@@ -205,34 +195,13 @@ async def aperform(
             return await finished_in_thread(partial(_used, sessions, use))
 
 
-def request_of(effect: AskModel, keywords: JSONObject) -> JSONObject:
+def request_of(effect: AskModel, settings: RunSettings) -> JSONObject:
     """Return the keywords of one ask.
 
-    A ``tool_choice`` that demands a call is only for the turn's first ask.
+    A choice of tools that demands a call is only for the turn's first ask.
     """
-    sent = keywords
-    if keywords.get("tool_choice") not in (None, "auto", "none") and not effect.is_first:
-        sent = {name: value for name, value in keywords.items() if name != "tool_choice"}
-    return {**sent, effect.keyword: effect.messages}
-
-
-def numbering(client: StrictClient | AsyncStrictClient, keywords: JSONObject) -> JSONObject:
-    """Let replies repeat the ids of earlier calls.
-
-    A turn numbers these itself (fw-ai/fireconnect#16).
-    """
-    contract: Contract = keywords.get("contract") or client.contract
-    numbered = _NUMBERED.get(contract)
-    if numbered is None:
-        numbered = _NUMBERED[contract] = contract.replace(ids_may_repeat=True)
-    return {**keywords, "contract": numbered}
-
-
-def with_context(contract: Contract[Any], context: object) -> Contract[Any]:
-    """Return a contract whose tools are given the context of a run."""
-    if context is NOT_GIVEN:
-        return contract
-    return contract.replace(tools=tuple(tool.with_context(context) for tool in contract.tools))
+    sent = settings.keywords if effect.is_first else settings.wire.undemanding(settings.keywords)
+    return {**sent, settings.wire.replay.keyword: effect.messages}
 
 
 def asked_of(exchange: Exchange) -> AcceptedReply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -10,7 +11,8 @@ from typing import Final
 from strictreply import ContractError, Invalid, Tool
 from strictreply.core import DEFAULT_LIMITS, decode
 from strictreply.core.arguments import IN_POLICIES, helpful, is_count, is_duration
-from strictreply.loop._values import AgentToolCall, canonical
+from strictreply.loop._result_texts import RESULT_CHARS
+from strictreply.loop.values import AgentToolCall
 
 # Six bytes a character at worst stay within the limits of a reply.
 MOST_RESULT_CHARS: Final = 150_000
@@ -44,7 +46,7 @@ class LoopPolicy:
     """Most calls of one reply that run at the same time."""
     tool_timeout: float | None = None
     """Seconds for a tool that has no timeout of its own; None for no limit."""
-    max_result_chars: int = 16_000
+    max_result_chars: int = RESULT_CHARS
     """Characters after which a result is cut."""
     max_tokens_total: int | None = None
     """Tokens of a run's attempts after which it ends; None for no bound.
@@ -135,7 +137,9 @@ class LoopPolicy:
 def signature(call: AgentToolCall) -> str:
     """Return the name and the canonical arguments of a call, equal for equal calls (P71, P73)."""
     args = decode(call.arguments_json, DEFAULT_LIMITS)
-    return f"{call.name} {call.arguments_json if isinstance(args, Invalid) else canonical(args)}"
+    if isinstance(args, Invalid):
+        return f"{call.name} {call.arguments_json}"
+    return f"{call.name} {json.dumps(args, sort_keys=True, separators=(',', ':'))}"
 
 
 def _is_repeatable(call: AgentToolCall, tools: Mapping[str, Tool]) -> bool:

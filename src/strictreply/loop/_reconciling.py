@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from strictreply.core import decode
-from strictreply.loop._invoke_result import (
+from strictreply.loop._manifest_checks import manifest_errors
+from strictreply.loop._results import with_results
+from strictreply.loop._sessions import manifest_id
+from strictreply.loop.invoke_result import (
     Breach,
     InvokeCode,
     InvokeError,
     InvokeFailed,
     InvokeResult,
 )
-from strictreply.loop._refusals import refuse
-from strictreply.loop._results import with_results
-from strictreply.loop._sessions import manifest_id
-from strictreply.loop._values import (
+from strictreply.loop.values import (
     AgentToolCall,
     AgentToolCallResult,
     Decision,
@@ -24,21 +23,6 @@ from strictreply.loop._values import (
     ToolCallManifest,
     Turn,
 )
-
-
-def approval_of(result: AgentToolCallResult) -> tuple[bool, str] | None:
-    """Read the decision on a call that needs approval, with its reason or "".
-
-    None when the result is not a decision.
-    """
-    decision = decode(result.result_json)
-    if not isinstance(decision, dict) or decision.keys() - {"reason"} != {"approved"}:
-        return None
-
-    approved = decision["approved"]
-    reason = decision.get("reason", "")
-    fits = isinstance(approved, bool) and isinstance(reason, str) and result.error_message is None
-    return (bool(approved), str(reason)) if fits else None
 
 
 def reconcile(
@@ -92,7 +76,8 @@ def answered_manifest(
     if not isinstance(answered, ToolCallManifest):
         raise InvokeFailed(answered.errors)
 
-    refuse(answered)  # before anything that was approved is run
+    if errors := manifest_errors(answered):
+        raise InvokeFailed(errors)  # before anything that was approved is run
     return answered
 
 
@@ -169,7 +154,7 @@ class _WaitingCalls(NamedTuple):
         if text is not None and error is not None:
             return InvokeCode.RESULT_AND_ERROR
         if call.needs_approval:
-            return InvokeCode.APPROVAL_MALFORMED if approval_of(result) is None else None
+            return InvokeCode.APPROVAL_MALFORMED if result.approval is None else None
 
         is_missing = text is None and not self.allow_error_results
         return InvokeCode.MISSING_RESULT_JSON if is_missing else None

@@ -5,35 +5,20 @@ Codes, rules and places are those of AGN-036, to which a layer above the loop ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from strictreply.core.judging import is_json
-from strictreply.loop._effects import RunTool
-from strictreply.loop._invoke_result import InvokeCode as Code
-from strictreply.loop._invoke_result import InvokeError, InvokeFailed, InvokeResult
-from strictreply.loop._manifest_rules import MANIFEST
-from strictreply.loop._rule import (
-    RuleGroup,
-    RuleSubject,
-    ValidatorOptions,
-    inert,
-    is_present,
-    judged_in_turn,
-)
+from strictreply.loop._manifest_checks import is_text, manifest_errors
 from strictreply.loop._run_state import Progress
-from strictreply.loop._values import (
+from strictreply.loop.invoke_result import InvokeCode as Code
+from strictreply.loop.invoke_result import InvokeError, InvokeResult
+from strictreply.loop.values import (
     AgentPipelineContextType,
-    AgentToolCall,
-    AgentToolCallResult,
     Envelope,
     PipelineStep,
     ResponseKind,
-    ToolCallManifest,
 )
-
-_OPTIONS: Final = ValidatorOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +33,6 @@ class Refusal:
     """Where it is, as a JSON Pointer into the context of AGN-036."""
     breaks: Callable[[Envelope, Progress], bool]
     """Whether a request, with what a step made of it, breaks the rule."""
-
-
-def is_text(value: object) -> bool:
-    """Return whether a value is a text that is not blank, and that UTF-8 can encode."""
-    if not isinstance(value, str) or str.isspace(value) or not str.__len__(value):
-        return False
-    return str.isascii(value) or is_present(inert(value))
 
 
 def _lacks_input(request: Envelope, _: Progress) -> bool:
@@ -147,8 +125,8 @@ REFUSED_BEHIND: Final = frozenset({*REFUSALS, PipelineStep.CLIENT_TOOL_CONTINUAT
 
 def errors_left(step: PipelineStep, request: Envelope, state: Progress) -> tuple[InvokeError, ...]:
     """Return the errors of what a step left."""
-    if step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER:
-        return _broken(state.resolved, MANIFEST, at="/tool_call_manifest")
+    if step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER and state.resolved is not None:
+        return manifest_errors(state.resolved, at="/tool_call_manifest")
 
     rows = REFUSALS.get(step, ())
     broken = [row for row in rows if row.breaks(request, state)]
@@ -164,7 +142,7 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
         return AgentPipelineContextType.INITIAL
 
     ids: dict[str, object] = {"session_id": envelope.session_id, "turn_id": envelope.turn_id}
-    missing = [name for name, given in ids.items() if not is_present(given)]
+    missing = [name for name, id_ in ids.items() if not isinstance(id_, str) or not id_.strip()]
 
     if not missing:
         continued = AgentPipelineContextType.CLIENT_TOOL_CALL_CONTINUATION
@@ -176,29 +154,3 @@ def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
     broken = Code.INVALID_REQUEST.error
     errors = (broken(f"request.{name}_present", path=f"/envelope/{name}") for name in missing)
     return InvokeResult(errors=tuple(errors))
-
-
-def refuse(manifest: ToolCallManifest, rules: Sequence[RuleGroup] = MANIFEST) -> None:
-    """Raise InvokeFailed when calls, or pairs of calls and results, break one of these rules."""
-    if errors := _broken(manifest, rules):
-        raise InvokeFailed(errors)
-
-
-def refuse_results(runs: Sequence[RunTool], results: tuple[AgentToolCallResult, ...]) -> None:
-    """Raise InvokeFailed for results that are not of their calls, as a ToolRunner makes them."""
-    if not all(map(_is_plain, runs, results)):
-        calls = tuple(
-            AgentToolCall(tool_call_id=str(one.call.id), name=one.call.tool, arguments_json="{}")
-            for one in runs
-        )
-        refuse(ToolCallManifest(tool_calls=calls, tool_call_results=results))
-
-
-def _is_plain(run: RunTool, result: AgentToolCallResult) -> bool:
-    names = (result.tool_call_id, result.name, result.error_message)
-    is_of_call = names == (run.call.id, run.call.tool, None)
-    return is_of_call and result.result_json is not None and is_json(result.result_json)
-
-
-def _broken(manifest: object, groups: Iterable[RuleGroup], at: str = "") -> tuple[InvokeError, ...]:
-    return tuple(judged_in_turn(RuleSubject(manifest, _OPTIONS, at), groups))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from strictreply.core import JSONObject, Message
-from strictreply.loop._values import AgentContext, AgentResponse, Session, ToolCallManifest, Turn
+from strictreply.loop.values import AgentContext, AgentResponse, Session, ToolCallManifest, Turn
 
 _NO_SESSION: Final = Session(id="")
 _NO_TURN: Final = Turn(id="")

@@ -9,13 +9,13 @@ from typing import Final, Protocol
 from strictreply import Contract, ToolCall
 from strictreply.core import Replay
 from strictreply.loop._effects import AcceptedReply
-from strictreply.loop._invoke_result import InvokeError
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._refusals import REFUSED_BEHIND, errors_left
 from strictreply.loop._run_state import Progress
 from strictreply.loop._sessions import SessionClaim, SessionStore
 from strictreply.loop._step_walk import StepWalk
-from strictreply.loop._values import AgentContext, AgentPipelineContextType, Envelope, PipelineStep
+from strictreply.loop.invoke_result import InvokeError
+from strictreply.loop.values import AgentContext, AgentPipelineContextType, Envelope, PipelineStep
 from strictreply.wires import WIRES
 
 _NOTHING: Final = Progress()
@@ -56,6 +56,8 @@ class RunLoop(StepWalk[Progress]):
     """The agent that answers."""
     model: str
     """Name of the model that is asked."""
+    conversation: str = "default"
+    """Id of the only conversation context."""
     new_id: Callable[[], str]
     """Makes the ids of sessions and turns."""
     correlation_id: str

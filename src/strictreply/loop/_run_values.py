@@ -26,7 +26,7 @@ from strictreply.loop._effects import AcceptedReply, ToolOutcome
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._run_steps import RunObserver
 from strictreply.loop._sessions import SessionStore
-from strictreply.loop._values import (
+from strictreply.loop.values import (
     AgentContext,
     AgentResponse,
     AgentToolCall,
@@ -166,10 +166,6 @@ Another process may have been given the JSON.
 
 GivenResult: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
 """What answers a pending call: a client's result, also as plain JSON, or the program's decision."""
-
-DEFAULT_AGENT: Final = AgentContext(id="default")
-DEFAULT_LOOP: Final = LoopPolicy()
-NOT_GIVEN: Final = object()  # the context of a run that has none: None may be one
 
 
 class RunKeywords(RequestKeywords, total=False):

@@ -10,10 +10,11 @@ import contextvars
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar, Unpack, cast
+from typing import Any, Final, Unpack, cast
 from uuid import uuid4
 
 import anyio
@@ -22,26 +23,21 @@ from strictreply import AbortRun, AsyncStrictClient, ContractError, StrictClient
 from strictreply.core import Message, adrive, drive
 from strictreply.core.arguments import IN_RUNS, must_be, must_have, refuse_foreign
 from strictreply.core.calls import is_control_flow, unharmed
-from strictreply.core.tools import must_be_awaited, refuse_unrunnable
+from strictreply.core.tools import must_be_awaited
 from strictreply.loop._conversation import result_messages
 from strictreply.loop._effects import Effect, Event
 from strictreply.loop._flow import run_flow
-from strictreply.loop._invoke_result import InvokeCode, InvokeFailed
 from strictreply.loop._performing import (
     ToolRunner,
     aperform,
     finished_in_thread,
-    numbering,
     perform,
-    with_context,
 )
 from strictreply.loop._policy import LoopPolicy
+from strictreply.loop._run_settings import DEFAULT_AGENT, DEFAULT_LOOP, NO_CONTEXT, RunSettings
 from strictreply.loop._run_state import Progress
-from strictreply.loop._run_steps import RunLoop, RunObserver
+from strictreply.loop._run_steps import RunObserver
 from strictreply.loop._run_values import (
-    DEFAULT_AGENT,
-    DEFAULT_LOOP,
-    NOT_GIVEN,
     AttemptMade,
     OnEvent,
     Run,
@@ -57,12 +53,10 @@ from strictreply.loop._sessions import (
     SessionStoreFailed,
 )
 from strictreply.loop._step_walk import WalkEnd
-from strictreply.loop._values import AgentContext, LineStatus, PipelineStep
-from strictreply.wires import wire_named
+from strictreply.loop.invoke_result import InvokeCode, InvokeFailed
+from strictreply.loop.values import AgentContext, LineStatus, PipelineStep
 
-_SHAPELESS: Final = frozenset({"model", "stream"})
 _OPENING: Final = ("continuation", "results", "after", "org", "user")
-Client = TypeVar("Client", StrictClient, AsyncStrictClient)
 
 
 def run(
@@ -97,9 +91,7 @@ def run(
 
     opened = _OpenRun(client, messages, **keywords)
     try:
-        performer = partial(
-            perform, opened.watched(client), opened.keywords, opened.tools, opened.sessions
-        )
+        performer = partial(perform, opened.settings, opened.tools, opened.sessions)
         return opened.ended(drive(opened.flow, performer))
     except BaseException:
         opened.release()
@@ -121,9 +113,7 @@ async def arun(
 
     opened = _OpenRun(client, messages, **keywords)
     try:
-        performer = partial(
-            aperform, opened.watched(client), opened.keywords, opened.tools, opened.sessions
-        )
+        performer = partial(aperform, opened.settings, opened.tools, opened.sessions)
         return opened.ended(await adrive(opened.flow, performer))
     except BaseException:
         with anyio.CancelScope(shield=True):
@@ -219,7 +209,7 @@ class _OpenRun:
         cancel: Callable[[], bool] | None = None,
         on_event: OnEvent | None = None,
         observer: RunObserver | None = None,
-        context: object = NOT_GIVEN,
+        context: object = NO_CONTEXT,
         **given: Any,
     ) -> None:
         refuse_foreign("run()", given, IN_RUNS)
@@ -235,18 +225,12 @@ class _OpenRun:
             # Every ask looks at them, and a generator yields them once.
             given["tools"] = tuple(given["tools"])
 
-        # Of these keywords none shapes a contract.
-        shaped = client.contract if given.keys() <= _SHAPELESS else client.contract_for(**given)
-        contract = with_context(shaped, context)
-        self.is_heard = on_event is not None
+        settings = RunSettings.of(client, given, policy=loop, agent=agent, context=context)
         self.tools = ToolRunner(loop, _listener(on_event))
-
-        # Before anything is asked: a sync run could not await it.
-        for tool in contract.by_name.values():
-            if tool.function is not None:
-                refuse_unrunnable(tool, awaited=isinstance(client, AsyncStrictClient))
-
-        self.keywords = numbering(client, given)
+        if on_event is not None:
+            watched = client.watched(lambda attempt: self.tools.tell(AttemptMade(attempt)))
+            settings = replace(settings, client=watched)
+        self.settings = settings
 
         # The store of an earlier run goes on.
         for earlier in (opened.get("continuation"), opened.get("after")):
@@ -254,27 +238,15 @@ class _OpenRun:
                 sessions = earlier.sessions
 
         self.sessions: SessionStore = MemorySessionStore() if sessions is None else sessions
-        replay = wire_named(given.get("api") or client.api).replay
-        self.loop = RunLoop(
-            request=envelope_of(messages, replay=replay, **opened),
-            contract=contract,
-            policy=loop,
-            agent=agent,
-            model=str(given.get("model", "")),
+        self.loop = settings.opened(
+            envelope_of(messages, replay=settings.wire.replay, **opened),
             new_id=_new_id,
             correlation_id=uuid4().hex,
             time_stamp=datetime.now(UTC).isoformat(),
             cancelled=cancel,
             observer=observer,
-            replay=replay,
         )
         self.flow: Generator[Effect, Event, WalkEnd[Progress]] = run_flow(self.loop)
-
-    def watched(self, client: Client) -> Client:
-        """Return the client, each of whose asks is reported where somebody listens."""
-        if not self.is_heard:
-            return client
-        return client.watched(lambda attempt: self.tools.tell(AttemptMade(attempt)))
 
     def ended(self, end: WalkEnd[Progress]) -> Run:
         """Return what the run came to, or raise what failed it."""

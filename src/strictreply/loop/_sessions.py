@@ -14,8 +14,8 @@ from pydantic_core import PydanticSerializationError
 
 from strictreply import ContractError, StrictReplyError
 from strictreply.core.text import printable
-from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
-from strictreply.loop._values import (
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.loop.values import (
     Session,
     ToolCallManifest,
     Turn,

@@ -23,7 +23,7 @@ from strictreply.loop._sessions import (
     SessionStoreFailed,
     WaitingManifest,
 )
-from strictreply.loop._values import Session, Turn, Value
+from strictreply.loop.values import Session, Turn, Value
 
 # "SRS1" in ASCII marks a file as a session store (``PRAGMA application_id``).
 APPLICATION_ID: Final = 0x53525331
@@ -112,7 +112,10 @@ class SQLiteSessionStore(SessionStore):
             )
 
         try:
-            make_private(self._path)
+            # For its owner alone: SQLite gives the files beside it its mode.
+            with suppress(FileExistsError):
+                Path(self._path).touch(mode=0o600, exist_ok=False)
+
             with closing(self._connected()) as connection:
                 _prepare(connection, self._path)
         except ContractError:
@@ -135,7 +138,16 @@ class SQLiteSessionStore(SessionStore):
 
         SQLite's own words may quote what a session holds.
         """
-        return SessionStoreFailed(self._path, reason_of(error) or "unreadable", cause=error)
+        return SessionStoreFailed(self._path, self.reason_of(error) or "unreadable", cause=error)
+
+    @staticmethod
+    def reason_of(error: object) -> str | None:
+        """Return the ``reason`` of a SessionStoreFailed for an error of SQLite, by its code.
+
+        None for an error without one, such as text that is not UTF-8.
+        """
+        primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # sqlite.org/rescode.html
+        return _REASONS.get(primary)
 
     def _idle(self) -> list[_Connection]:
         """Return the connections that are kept.
@@ -229,24 +241,6 @@ class _SQLiteRecords:
     def pop(self, record: tuple[type[Value], str], default: None, /) -> None:  # noqa: ARG002
         kind, key = record
         self._run(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (key,))  # noqa: S608
-
-
-def reason_of(error: object) -> str | None:
-    """Read why SQLite failed off its code.
-
-    None for an error without one, such as text that is not UTF-8.
-    """
-    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # sqlite.org/rescode.html
-    return _REASONS.get(primary)
-
-
-def make_private(path: str) -> None:
-    """Make an empty file for its owner alone (0600) when there is none.
-
-    SQLite gives the files beside it its mode.
-    """
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:

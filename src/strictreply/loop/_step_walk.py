@@ -8,8 +8,8 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeFailed
-from strictreply.loop._values import LineStatus, PipelineStep, StepTrace
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeFailed
+from strictreply.loop.values import LineStatus, PipelineStep, StepTrace
 
 State = TypeVar("State")
 

@@ -7,16 +7,9 @@ line with steps of your own, and :class:`PipelineObserver` holds the steps of
 
 from __future__ import annotations
 
-from strictreply.loop._invoke_result import RULESET, InvokeCode, InvokeError, InvokeResult
-from strictreply.loop._refusals import type_of
-from strictreply.loop._rule import RuleStage
-from strictreply.loop._sessions import (
-    MemorySessionStore,
-    SessionClaim,
-    SessionStore,
-    manifest_id,
-)
-from strictreply.loop._values import (
+from strictreply.loop import MemorySessionStore, SessionClaim, SessionStore, manifest_id, type_of
+from strictreply.loop.invoke_result import RULESET, InvokeCode, InvokeError, InvokeResult
+from strictreply.loop.values import (
     AgentContext,
     AgentPipelineContextType,
     AgentResponse,
@@ -33,6 +26,7 @@ from strictreply.loop._values import (
     Turn,
 )
 from strictreply.pipeline._line import LineResult, PipelineRunner, manifest_id_of
+from strictreply.pipeline._rule import RuleStage
 from strictreply.pipeline._run_observer import PipelineObserver
 from strictreply.pipeline._validator import AgentPipelineContextValidator, list_rules
 from strictreply.pipeline._values import (

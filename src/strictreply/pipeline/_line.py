@@ -10,11 +10,9 @@ from typing import Any, Final, Self, TypeAlias, cast
 
 from strictreply import ContractError
 from strictreply.core import adrive, drive
-from strictreply.loop._effects import EffectRaised
-from strictreply.loop._invoke_result import InvokeCode, InvokeError, InvokeResult
-from strictreply.loop._sessions import manifest_id
-from strictreply.loop._step_walk import StepWalk, WalkEnd
-from strictreply.loop._values import (
+from strictreply.loop import EffectRaised, StepWalk, WalkEnd, manifest_id
+from strictreply.loop.invoke_result import InvokeCode, InvokeError, InvokeResult
+from strictreply.loop.values import (
     AgentPipelineContextType,
     LineStatus,
     PipelineStep,

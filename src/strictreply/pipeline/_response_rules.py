@@ -7,9 +7,10 @@ from functools import partial
 from typing import Final
 
 from strictreply.core.arguments import is_count
-from strictreply.loop._invoke_result import Breach
-from strictreply.loop._invoke_result import InvokeCode as Code
-from strictreply.loop._manifest_rules import (
+from strictreply.loop.invoke_result import Breach
+from strictreply.loop.invoke_result import InvokeCode as Code
+from strictreply.loop.values import ResponseKind
+from strictreply.pipeline._manifest_rules import (
     CALL_RULES,
     CALLS,
     is_list,
@@ -17,7 +18,7 @@ from strictreply.loop._manifest_rules import (
     unreadable_arguments,
     with_both,
 )
-from strictreply.loop._rule import (
+from strictreply.pipeline._rule import (
     ARRAYS,
     PipelineRule,
     Predicate,
@@ -36,7 +37,6 @@ from strictreply.loop._rule import (
     member_rule,
     placed,
 )
-from strictreply.loop._values import ResponseKind
 
 RESPONSE_RESULTS: Final = "/tool_results"
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from strictreply.loop._flow import CONVERSATION
-from strictreply.loop._invoke_result import InvokeError
-from strictreply.loop._run_state import Progress
-from strictreply.loop._run_steps import RunLoop
-from strictreply.loop._values import ToolCallManifest
+from strictreply.loop import Progress, RunLoop
+from strictreply.loop.invoke_result import InvokeError
+from strictreply.loop.values import ToolCallManifest
 from strictreply.pipeline._line import errors_before, errors_behind
 from strictreply.pipeline._validator import LOOP_VALIDATOR, AgentPipelineContextValidator
 from strictreply.pipeline._values import (
@@ -61,7 +59,7 @@ def context_of(run: RunLoop, state: Progress) -> AgentPipelineContext:
 
     conversation = None
     if state.agent is not None:
-        conversation = ConversationContext(id=CONVERSATION, model=run.model)
+        conversation = ConversationContext(id=run.conversation, model=run.model)
 
     prompt = PromptContent()
     if state.prompt is not None:

@@ -10,10 +10,12 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, cast, get_args
 
 from strictreply import ContractError, Tool
-from strictreply.loop._invoke_result import Breach, InvokeResult
-from strictreply.loop._invoke_result import InvokeCode as Code
-from strictreply.loop._manifest_rules import CALLS, MANIFEST, MANIFEST_RESULTS
-from strictreply.loop._rule import (
+from strictreply.loop.invoke_result import Breach, InvokeResult
+from strictreply.loop.invoke_result import InvokeCode as Code
+from strictreply.loop.values import AgentPipelineContextType, PipelineStep, ToolCallManifest
+from strictreply.pipeline._manifest_rules import CALLS, MANIFEST, MANIFEST_RESULTS
+from strictreply.pipeline._response_rules import RESPONSE
+from strictreply.pipeline._rule import (
     ARRAYS,
     Included,
     PipelineRule,
@@ -40,8 +42,6 @@ from strictreply.loop._rule import (
     placed,
     whole_rule,
 )
-from strictreply.loop._values import AgentPipelineContextType, PipelineStep, ToolCallManifest
-from strictreply.pipeline._response_rules import RESPONSE
 from strictreply.pipeline._values import AgentPipelineContext, ResponseType, fingerprint
 
 _INPUT: Final = (

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, Final, cast, get_args, get_type_hints
 
 from strictreply.core import JSONObject
-from strictreply.loop._values import (
+from strictreply.loop.values import (
     AgentContext,
     AgentPipelineContextType,
     AgentResponse,
@@ -20,8 +21,6 @@ from strictreply.loop._values import (
     ToolCallManifest,
     Turn,
     Value,
-    canonical,
-    json_members,
 )
 
 
@@ -129,8 +128,33 @@ def fingerprint(ctx: object) -> str:
     when it holds what is not JSON.
     """
     members = _completed(AgentPipelineContext, ctx) if isinstance(ctx, Mapping) else ctx
-    content = {name: member for name, member in json_members(members).items() if name != "built"}
+    content = {name: member for name, member in _members(members).items() if name != "built"}
     return sha256(canonical(content).encode()).hexdigest()
+
+
+def canonical(value: object) -> str:
+    """Return the canonical text of JSON or a value: sorted, ASCII, ``1`` is not ``1.0``.
+
+    Raises ValueError for anything else.
+    """
+    try:
+        return _CANONICAL.encode(value)
+    except (TypeError, RecursionError) as error:
+        message = (
+            "only JSON has a canonical text: strings, numbers, booleans, null, arrays, objects"
+        )
+        raise ValueError(message) from error
+
+
+def _members(value: object) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    raise ValueError(f"a {type(value).__name__} has no members that JSON could hold")
+
+
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_members)
 
 
 def _completed(kind: Any, value: Any) -> Any:

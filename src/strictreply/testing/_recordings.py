@@ -18,14 +18,13 @@ from typing import Any, TypeAlias, cast
 from strictreply import Contract, ContractError, Invalid, Verdict
 from strictreply.batch.lines import LINE_LIMITS
 from strictreply.core import JSON, JSONObject, decode, shape
+from strictreply.core.calls import MIN_CREDENTIAL_CHARS, REDACTED
 from strictreply.core.forms import SHAPING, draft_of, is_response, read_request, read_tools
 from strictreply.core.judging import Channel
-from strictreply.values import _replies as attempts
 from strictreply.wires import Api, wire_named, wire_of
 
 # Takes a text of a request or a response, returns what may be written of it.
 RedactText: TypeAlias = Callable[[str], str]
-REDACTED = attempts.REDACTED
 
 _NAMES = (
     r"(?:(?:api|access|private|secret|signing)[-_]?key"
@@ -112,7 +111,7 @@ class Redaction:
 
     def knowing(self, secrets: tuple[str, ...]) -> Redaction:
         """Return a redaction that takes out these texts as well, if long enough to be a secret."""
-        long = (one for one in secrets if len(one) >= attempts.MIN_CREDENTIAL_CHARS)
+        long = (one for one in secrets if len(one) >= MIN_CREDENTIAL_CHARS)
         return replace(self, secrets=tuple(dict.fromkeys((*self.secrets, *long))))
 
     def text(self, text: str) -> str:

@@ -27,10 +27,16 @@ A_co = TypeVar("A_co", covariant=True, default=Any)
 It is ``str``, the contract's ``answer`` type, or JSON that fits its schema.
 """
 
-REDACTED = "[redacted]"  # replaces a credential in a text
+REDACTED = "[redacted]"
+"""What replaces a credential in a text."""
+
 NOT_KEPT = "[not kept]"  # replaces the value of a keyword that may hold a credential
-# A shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere.
 MIN_CREDENTIAL_CHARS = 8
+"""The least length of a credential.
+
+A shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere.
+"""
+
 _MIN_UNNAMED_CHARS = 12
 _OPENAI_KEYWORDS = frozenset({"extra_headers", "extra_query", "extra_body"})
 _TRANSPORT_KEYWORDS = _OPENAI_KEYWORDS.union(  # with those of other clients

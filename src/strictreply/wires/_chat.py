@@ -22,7 +22,7 @@ from strictreply.wires._endings import error_code, error_in, reason_code, refuse
 from strictreply.wires._error_forms import error_beside
 from strictreply.wires._members import peek
 from strictreply.wires._messages import MESSAGES, draft_of, message_of
-from strictreply.wires._requests import LIMITS, keywords_of, limits_in, request_of
+from strictreply.wires._requests import LIMITS, keywords_of, limits_in, request_of, undemanding
 from strictreply.wires._server_events import DONE, EventReader, event
 from strictreply.wires._stored_replies import COMPLETIONS
 from strictreply.wires._stream_chunks import read_event
@@ -349,6 +349,7 @@ CHAT = Wire(
     additions=_ADDITIONS,
     read=_read_request,
     written=_written_request,
+    undemanding=undemanding,
     recognises=_is_completion,
     is_whole=_is_whole,
     opened=open_envelope,

@@ -159,6 +159,30 @@ def _choice_of(choice: object) -> Choice:
     )
 
 
+def undemanding(keywords: JSONObject) -> JSONObject:
+    """Return the keywords of a request whose choice of tools demands no call.
+
+    Which tools are allowed stays. ``extra_body`` is a part of the request, as in the SDK.
+    """
+    extra = keywords.get("extra_body")
+    if isinstance(extra, Mapping) and CHOICE in extra:
+        keywords = {**keywords, "extra_body": undemanding(dict(extra))}
+
+    choice = keywords.get(CHOICE)
+    if choice in (None, "auto", "none"):
+        return keywords
+
+    left = {name: value for name, value in keywords.items() if name != CHOICE}
+    if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
+        listed = choice.get("allowed_tools")
+        if isinstance(listed, Mapping):
+            left[CHOICE] = {**choice, "allowed_tools": {**listed, "mode": "auto"}}
+        else:
+            left[CHOICE] = {**choice, "mode": "auto"}
+
+    return left
+
+
 def _named(choice: object) -> str:
     """Return the name of the tool that a choice names, empty when it names none."""
     kind = "custom" if peek(choice, "type") == "custom" else "function"

@@ -18,7 +18,7 @@ from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
 from strictreply.wires._endings import error_code, error_in, reason_code, refused, worst_of
 from strictreply.wires._members import peek
 from strictreply.wires._messages import MESSAGES, draft_of, message_of
-from strictreply.wires._requests import keywords_of, limits_in, request_of
+from strictreply.wires._requests import keywords_of, limits_in, request_of, undemanding
 from strictreply.wires._responses_events import ResponsesSent
 from strictreply.wires._responses_members import Completing
 from strictreply.wires._responses_requests import (
@@ -314,6 +314,7 @@ RESPONSES = Wire(
     additions=_ADDITIONS,
     read=_read_request,
     written=_written_request,
+    undemanding=undemanding,
     recognises=is_response,
     is_whole=_is_whole,
     opened=_opened,

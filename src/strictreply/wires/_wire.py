@@ -311,6 +311,8 @@ class Wire:
     """Read the keywords of a request; raise ContractError for what no verdict could honour."""
     written: Callable[[Request], JSONObject]
     """Return a request as the API takes it."""
+    undemanding: Callable[[JSONObject], JSONObject]
+    """Return the keywords of a request whose choice of tools demands no call."""
 
     recognises: Callable[[object], bool]
     """Return whether a value is a response of this API, or a message of one."""

@@ -8,9 +8,8 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from strictreply.loop._invoke_result import InvokeResult
-from strictreply.loop._rule import PipelineRule, RuleStage
-from strictreply.loop._values import (
+from strictreply.loop.invoke_result import InvokeResult
+from strictreply.loop.values import (
     AgentContext,
     AgentPipelineContextType,
     AgentResponse,
@@ -23,16 +22,18 @@ from strictreply.loop._values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.pipeline._validator import AgentPipelineContextValidator
-from strictreply.pipeline._values import (
+from strictreply.pipeline import (
     AgentPipelineContext,
+    AgentPipelineContextValidator,
     BuiltResponse,
     ConversationContext,
     PromptContent,
     ResponsePayload,
     ResponseType,
+    RuleStage,
     fingerprint,
 )
+from strictreply.pipeline._rule import PipelineRule
 
 INITIAL = AgentPipelineContextType.INITIAL
 FOLLOW_ON = AgentPipelineContextType.FOLLOW_ON

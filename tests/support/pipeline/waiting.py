@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strictreply.loop._invoke_result import InvokeCode, InvokeError
-from strictreply.loop._sessions import SessionClaim, SessionStore
-from strictreply.loop._values import AgentToolCall, Session, ToolCallManifest, Turn
+from strictreply.loop import SessionClaim, SessionStore
+from strictreply.loop.invoke_result import InvokeCode, InvokeError
+from strictreply.loop.values import AgentToolCall, Session, ToolCallManifest, Turn
 
 CALLS = (
     AgentToolCall(

@@ -10,11 +10,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from strictreply.loop._invoke_result import InvokeFailed, InvokeResult
+from strictreply.loop import SessionClaim, SessionStore, type_of
 from strictreply.loop._reconciling import reconcile
-from strictreply.loop._refusals import type_of
-from strictreply.loop._sessions import SessionClaim, SessionStore
-from strictreply.loop._values import (
+from strictreply.loop.invoke_result import InvokeFailed, InvokeResult
+from strictreply.loop.values import (
     AgentContext,
     AgentPipelineContextType,
     AgentResponse,
@@ -28,15 +27,17 @@ from strictreply.loop._values import (
     ToolCallManifest,
     Turn,
 )
-from strictreply.pipeline._line import LineResult, PipelineRunner, manifest_id_of
-from strictreply.pipeline._values import (
+from strictreply.pipeline import (
     AgentPipelineContext,
     BuiltResponse,
     ConversationContext,
+    LineResult,
+    PipelineRunner,
     PromptContent,
     ResponsePayload,
     ResponseType,
     fingerprint,
+    manifest_id_of,
 )
 
 Said = str | tuple[AgentToolCall, ...]

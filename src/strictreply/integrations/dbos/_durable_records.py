@@ -14,27 +14,34 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from strictreply import (
     AbortRun,
-    Contract,
     ContractError,
     Invalid,
     InvokeFailed,
     StrictReplyError,
     Usage,
 )
-from strictreply.core import JSONObject, judge
+from strictreply.core import JSONObject, Opened, judge_opened
 from strictreply.core.text import printable, printable_lines
 from strictreply.integrations import load
-from strictreply.loop._effects import AcceptedReply, EffectRaised, ToolOutcome
-from strictreply.loop._invoke_result import InvokeCode
-from strictreply.loop._sessions import MemorySessionStore, SessionStore, SessionStoreFailed
-from strictreply.loop._sqlite_sessions import make_private, reason_of
-from strictreply.loop._values import (
+from strictreply.loop import (
+    AcceptedReply,
+    EffectRaised,
+    MemorySessionStore,
+    RunSettings,
+    SessionStore,
+    SessionStoreFailed,
+    SQLiteSessionStore,
+    ToolOutcome,
+)
+from strictreply.loop.invoke_result import InvokeCode
+from strictreply.loop.values import (
     AgentResponse,
     AgentToolCallResult,
     Envelope,
@@ -156,7 +163,7 @@ def failure_of(record: object) -> DurableFailure | None:
     return None
 
 
-def asked_from(record: JSONObject, contract: Contract) -> AcceptedReply | EffectRaised:
+def asked_from(record: JSONObject, settings: RunSettings) -> AcceptedReply | EffectRaised:
     """Read the record of an ask.
 
     An accepted message is judged again, by the tools of this process.
@@ -164,7 +171,8 @@ def asked_from(record: JSONObject, contract: Contract) -> AcceptedReply | Effect
     if (failure := failure_of(record)) is not None:
         return EffectRaised(DurableRunFailed(failure))
 
-    verdict = judge(contract, record["message"])
+    draft = settings.wire.replay.read(record["message"])
+    verdict = judge_opened(settings.contract, Opened(draft))
     if isinstance(verdict, Invalid):
         message = (
             "a recorded reply does not fit these tools; pass those that the run was started with"
@@ -213,7 +221,7 @@ def store_errors(url: str) -> Generator[None]:
     try:
         yield
     except tuple(kinds) as error:
-        reason = reason_of(getattr(error, "orig", error))
+        reason = SQLiteSessionStore.reason_of(getattr(error, "orig", error))
         if not reason:
             reason = _REASONS.get(type(error).__name__, "failed")
         raise SessionStoreFailed(_place_of(url), reason, cause=error) from None
@@ -246,7 +254,8 @@ def make_tables(url: str) -> None:
     read = read_url(url)
     if read.get_backend_name() == "sqlite":
         try:
-            make_private(read.database)
+            with suppress(FileExistsError):
+                Path(read.database).touch(mode=0o600, exist_ok=False)
         except OSError as error:
             raise SessionStoreFailed(_place_of(url), "unreachable", cause=error) from None
 

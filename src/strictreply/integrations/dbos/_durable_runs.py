@@ -28,7 +28,6 @@ from strictreply import (
 )
 from strictreply.core import Message
 from strictreply.core.calls import apause, pause
-from strictreply.core.tools import refuse_unrunnable
 from strictreply.integrations import load
 from strictreply.integrations.dbos._durable_records import (
     DurableFailure,
@@ -42,19 +41,19 @@ from strictreply.integrations.dbos._durable_records import (
     store_errors,
 )
 from strictreply.integrations.dbos._durable_worker import DurableWorker
-from strictreply.integrations.dbos._turn_workflow import TurnSettings, workflow_of
-from strictreply.loop._effects import EffectRaised
-from strictreply.loop._performing import numbering, with_context
-from strictreply.loop._reconciling import answered_manifest
-from strictreply.loop._run_values import (
-    DEFAULT_AGENT,
-    DEFAULT_LOOP,
-    NOT_GIVEN,
+from strictreply.integrations.dbos._turn_workflow import workflow_of
+from strictreply.loop import (
+    NO_CONTEXT,
+    EffectRaised,
     GivenResult,
+    RunSettings,
+    answered_manifest,
     envelope_of,
 )
 from strictreply.pipeline import AgentContext, AgentResponse, Envelope, InvokeCode, ToolCallManifest
 
+_LOOP: Final = LoopPolicy()
+_AGENT: Final = AgentContext(id="default")
 _MOST_ID_CHARS: Final = 200
 _UNDER_WAY: Final = frozenset({"ENQUEUED", "PENDING", "DELAYED"})
 _WITHDRAWN: Final = "withdrawn"
@@ -92,11 +91,11 @@ class DurableRuns:
         client: StrictClient | AsyncStrictClient,
         *,
         url: str,
-        loop: LoopPolicy = DEFAULT_LOOP,
-        agent: AgentContext = DEFAULT_AGENT,
+        loop: LoopPolicy = _LOOP,
+        agent: AgentContext = _AGENT,
         org: str = "local",
         user: str = "local",
-        context: object = NOT_GIVEN,
+        context: object = NO_CONTEXT,
         **keywords: Any,
     ) -> None:
         if not re.fullmatch(r"[a-z0-9_-]{1,64}", name):
@@ -112,10 +111,7 @@ class DurableRuns:
         self._connecting = threading.Lock()
         self._database: Any = None
 
-        self._contract = with_context(client.contract_for(**keywords), context)
-        for tool in self._contract.tools:
-            if tool.function is not None:
-                refuse_unrunnable(tool, awaited=isinstance(client, AsyncStrictClient))
+        self._settings = RunSettings.of(client, keywords, policy=loop, agent=agent, context=context)
 
         library = load("dbos")
         portable = library.WorkflowSerializationFormat.PORTABLE
@@ -124,8 +120,7 @@ class DurableRuns:
         declared = library.DBOS.workflow(
             name=self.workflow, serialization_type=portable, max_recovery_attempts=None
         )
-        keywords = numbering(client, keywords)
-        declared(workflow_of(TurnSettings(client, keywords, self._contract, loop, agent)))
+        declared(workflow_of(self._settings))
 
     @property
     def workflow(self) -> str:
@@ -169,7 +164,8 @@ class DurableRuns:
         before = None if after is None else after.end()
         earlier = None if before is None else self.told(before)
 
-        envelope = envelope_of(messages, after=earlier, org=self.org, user=self.user)
+        replay = self._settings.wire.replay
+        envelope = envelope_of(messages, after=earlier, org=self.org, user=self.user, replay=replay)
         self.enqueue(run.turn_id(0), envelope, before)
         return run
 
@@ -188,7 +184,7 @@ class DurableRuns:
         Its replies are judged again by the contract of this process, and those that do not fit any
         more are left out. Raises InvokeFailed (TOOLS_CHANGED) when the last one does not fit.
         """
-        *_, last = read = [asked_from(record, self._contract) for record in end.asked]
+        *_, last = read = [asked_from(record, self._settings) for record in end.asked]
         if isinstance(last, EffectRaised):
             raise last.error
 

@@ -44,7 +44,7 @@ from strictreply.integrations.dbos._durable_records import (
     read_url,
     store_errors,
 )
-from strictreply.loop._sqlite_sessions import reason_of
+from strictreply.loop import SQLiteSessionStore
 
 # the version of the records: workers of one version go on with each other's runs
 JOURNAL: Final = 1
@@ -231,7 +231,7 @@ def sole_owner(path: str, queue: str) -> sqlite3.Connection:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.Error as error:
         lock.close()
-        if reason_of(error) != "busy":
+        if SQLiteSessionStore.reason_of(error) != "busy":
             raise
 
         alone = (

@@ -12,16 +12,15 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 from uuid import NAMESPACE_OID, uuid5
+
+import anyio
 
 from strictreply import (
     AbortRun,
     AsyncStrictClient,
-    Contract,
     InvokeFailed,
-    LoopPolicy,
-    StrictClient,
 )
 from strictreply.core import JSONObject, adrive, drive
 from strictreply.integrations import load
@@ -36,41 +35,27 @@ from strictreply.integrations.dbos._durable_records import (
     called_record,
 )
 from strictreply.integrations.dbos._durable_worker import TurnTrial
-from strictreply.loop._effects import (
+from strictreply.loop import (
     AcceptedReply,
     AskModel,
     Effect,
     EffectRaised,
-    Event,
+    MemorySessionStore,
+    Progress,
+    RunSettings,
     RunTool,
     RunTools,
     ToolOutcome,
+    ToolRunner,
+    WalkEnd,
+    aperform,
+    perform,
+    run_flow,
 )
-from strictreply.loop._flow import run_flow
-from strictreply.loop._performing import ToolRunner, aperform, in_thread, perform
-from strictreply.loop._refusals import refuse_results
-from strictreply.loop._run_state import Progress
-from strictreply.loop._run_steps import RunLoop
-from strictreply.loop._step_walk import WalkEnd
-from strictreply.loop._values import LineStatus
-from strictreply.pipeline import AgentContext, MemorySessionStore
+from strictreply.loop.values import AgentToolCall, LineStatus, ToolCallManifest
+from strictreply.pipeline import AgentPipelineContextValidator
 
 _ASK: Final = {"name": "ask"}
-
-
-class TurnSettings(NamedTuple):
-    """The settings of every turn of these runs, in every process alike."""
-
-    client: StrictClient | AsyncStrictClient
-    """The client that asks the model."""
-    keywords: JSONObject
-    """The keywords of every request, under which replies may repeat ids of earlier calls."""
-    contract: Contract
-    """What replies are checked against."""
-    loop: LoopPolicy
-    """The bounds of a turn."""
-    agent: AgentContext
-    """The agent that answers."""
 
 
 class _Step(Protocol):
@@ -85,28 +70,24 @@ class _DurableTurn:
     Its effects are steps, its ids are made of the workflow's id, and its store is in memory.
     """
 
-    def __init__(self, settings: TurnSettings, text: str) -> None:
+    def __init__(self, settings: RunSettings, text: str) -> None:
         request = TurnRequest.from_json(text)
         numbers = count()
         own_id = str(load("dbos").DBOS.workflow_id)
 
-        self.contract = settings.contract
+        self.settings = settings
         self.trial = TurnTrial(own_id)
         # events are dropped: whoever wants to know of them may have died
-        self.tools = ToolRunner(settings.loop, lambda _: None)
+        self.tools = ToolRunner(settings.policy, lambda _: None)
         self.store = MemorySessionStore() if request.before is None else request.before.store()
-        self.loop = RunLoop(
-            request=request.envelope,
-            contract=settings.contract,
-            policy=settings.loop,
-            agent=settings.agent,
-            model=str(settings.keywords.get("model", "")),
+        # DBOS cancels it, at a step
+        self.loop = settings.opened(
+            request.envelope,
             new_id=lambda: uuid5(NAMESPACE_OID, f"{own_id}/{next(numbers)}").hex,
             correlation_id=own_id,
             time_stamp=request.time_stamp,
-            cancelled=None,  # DBOS cancels it, at a step
         )
-        self.flow: Generator[Effect, Event, WalkEnd[Progress]] = run_flow(self.loop)
+        self.flow: Generator[Effect, object, WalkEnd[Progress]] = run_flow(self.loop)
 
     def ended(self, end: WalkEnd[Progress]) -> str:
         """Return the record of the turn's end; raise DurableRunFailed when it failed."""
@@ -129,7 +110,7 @@ class _DurableTurn:
         )
         return record.to_json()
 
-    def perform(self, inner: Callable[[Effect], Any], effect: Effect) -> Event:
+    def perform(self, inner: Callable[[Effect], Any], effect: Effect) -> object:
         """Perform an effect with a sync client, or read its record."""
         dbos = load("dbos").DBOS
 
@@ -169,7 +150,7 @@ class _DurableTurn:
         self.trial.settle()
         return event
 
-    async def aperform(self, inner: Callable[[Effect], Awaitable[Any]], effect: Effect) -> Event:
+    async def aperform(self, inner: Callable[[Effect], Awaitable[Any]], effect: Effect) -> object:
         """Perform an effect with an async client, or read its record."""
         dbos = load("dbos").DBOS
         limit = asyncio.Semaphore(self.tools.policy.concurrency)
@@ -211,20 +192,18 @@ class _DurableTurn:
         return json.dumps(record, separators=(",", ":"))
 
     def _asked(self, text: str) -> AcceptedReply | EffectRaised:
-        return asked_from(json.loads(text), self.contract)
+        return asked_from(json.loads(text), self.settings)
 
 
-def workflow_of(settings: TurnSettings) -> Callable[[str], object]:
+def workflow_of(settings: RunSettings) -> Callable[[str], object]:
     """Return the workflow, which takes and returns a record; it is async for an async client."""
-    client = settings.client
-
-    if isinstance(client, AsyncStrictClient):
+    if isinstance(settings.client, AsyncStrictClient):
 
         async def arun_turn(text: str) -> str:
             turn = _DurableTurn(settings, text)
-            inner = partial(aperform, client, settings.keywords, turn.tools, turn.store)
+            inner = partial(aperform, settings, turn.tools, turn.store)
             try:
-                await asyncio.wrap_future(in_thread(turn.trial.begin))
+                await anyio.to_thread.run_sync(turn.trial.begin)
                 return turn.ended(await adrive(turn.flow, partial(turn.aperform, inner)))
             finally:
                 turn.trial.end()
@@ -233,7 +212,7 @@ def workflow_of(settings: TurnSettings) -> Callable[[str], object]:
 
     def run_turn(text: str) -> str:
         turn = _DurableTurn(settings, text)
-        inner = partial(perform, client, settings.keywords, turn.tools, turn.store)
+        inner = partial(perform, settings, turn.tools, turn.store)
         try:
             turn.trial.begin()
             return turn.ended(drive(turn.flow, partial(turn.perform, inner)))
@@ -271,9 +250,14 @@ def outcomes_from(
             return EffectRaised(outcome)
         outcomes.append(outcome)
 
-    try:
-        refuse_results(runs, tuple(outcome.result for outcome in outcomes))
-    except InvokeFailed as error:
-        return EffectRaised(error)
+    calls = tuple(
+        AgentToolCall(tool_call_id=str(one.call.id), name=one.call.tool, arguments_json="{}")
+        for one in runs
+    )
+    results = tuple(outcome.result for outcome in outcomes)
+    manifest = ToolCallManifest(tool_calls=calls, tool_call_results=results)
 
+    broken = AgentPipelineContextValidator().validate_tool_call_manifest(manifest)
+    if not broken.successful:
+        return EffectRaised(InvokeFailed(broken.errors))
     return tuple(outcomes)

@@ -7,16 +7,11 @@ sent no call without its result. Other agents are told both in words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from strictreply.core import Message
+from strictreply.core import DraftCall, Message
 from strictreply.core.forms import MESSAGES
 from strictreply.integrations.langgraph._graph_state import RunState, noted, with_turn
-from strictreply.loop._conversation import result_messages
-from strictreply.loop._policy import LoopPolicy
-from strictreply.loop._values import AgentToolCall, AgentToolCallResult
-
-RESULT_LIMIT: Final = LoopPolicy().max_result_chars
+from strictreply.loop.values import AgentToolCall, AgentToolCallResult
 
 
 def calls_in(turn: Message) -> list[AgentToolCall]:
@@ -36,7 +31,8 @@ def with_results_told(
     state: RunState, agent: str, turn: Message, done: Sequence[AgentToolCallResult]
 ) -> RunState:
     """Return the state after the calls of a reply: its turn and the results are in the thread."""
-    turns = result_messages(done, "native", MESSAGES)
+    calls = [DraftCall(one.name, id=one.tool_call_id) for one in done]
+    turns = MESSAGES.results(calls, [one.text for one in done])
     state = with_turn(state, agent, turn, *turns)
     for line in told_lines(turn, done):
         state = noted(state, agent, line)

@@ -16,9 +16,8 @@ from strictreply.core.forms import peek
 from strictreply.integrations.langgraph._graph_settings import ChatAgent
 from strictreply.integrations.langgraph._graph_state import RunState
 from strictreply.integrations.langgraph._graph_turns import AskHuman
-from strictreply.loop._effects import RunTool
-from strictreply.loop._reconciling import approval_of
-from strictreply.loop._values import AgentToolCall, Decision, waiting_call
+from strictreply.loop import RunTool
+from strictreply.loop.values import AgentToolCall, Decision
 
 APPROVAL: Final = "tool_approval"
 _WORDS: Final[Mapping[object, bool]] = {"approve": True, "deny": False}
@@ -33,14 +32,14 @@ _BIGGEST: Final = 2**63 - 1  # no checkpoint holds a greater number
 
 def waiting_in(state: RunState, calling: JSONObject, run: RunTool, index: int) -> AgentToolCall:
     written = calling["turn"]["tool_calls"][index]["function"]["arguments"]
-    members = {
-        "tool_call_id": str(run.call.id),
-        "name": run.call.tool,
-        "arguments_json": written,
-        "requires_client_execution": True,
-        "needs_approval": True,
-    }
-    return waiting_call(members, state["conversation_id"], turn_of(state))
+    call = AgentToolCall(
+        tool_call_id=str(run.call.id),
+        name=run.call.tool,
+        arguments_json=written,
+        requires_client_execution=True,
+        needs_approval=True,
+    )
+    return call.waiting_in(state["conversation_id"], turn_of(state))
 
 
 def turn_of(state: RunState) -> str:
@@ -109,11 +108,10 @@ def _decision(call: AgentToolCall, answer: object) -> tuple[bool, str]:
     if not isinstance(answer, Mapping):
         raise ContractError(_FORM)
 
-    decision = AgentToolCall.answered(call, dict(cast("Mapping[str, Any]", answer)))
-    read = approval_of(decision)
-    if read is None:
+    approval = call.answered(dict(cast("Mapping[str, Any]", answer))).approval
+    if approval is None:
         raise ContractError(_FORM)
-    return read
+    return approval
 
 
 def approvals_in(state: object) -> tuple[AgentToolCall, ...]:
@@ -124,14 +122,14 @@ def approvals_in(state: object) -> tuple[AgentToolCall, ...]:
     """
     given: Any = peek(state, "__interrupt__") or getattr(state, "interrupts", ())
     values = [one.value for one in given]
-    names = ("tool_call_id", "name", "arguments_json")
     return tuple(
-        waiting_call(
-            {name: value[name] for name in names}
-            | {"requires_client_execution": True, "needs_approval": True},
-            value["session_id"],
-            value["turn_id"],
-        )
+        AgentToolCall(
+            tool_call_id=value["tool_call_id"],
+            name=value["name"],
+            arguments_json=value["arguments_json"],
+            requires_client_execution=True,
+            needs_approval=True,
+        ).waiting_in(value["session_id"], value["turn_id"])
         for value in values
         if peek(value, "kind") == APPROVAL
     )

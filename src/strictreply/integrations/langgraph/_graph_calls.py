@@ -18,11 +18,9 @@ from strictreply import AbortRun, ContractError
 from strictreply.core.forms import peek
 from strictreply.core.tools import takes_context, with_arguments
 from strictreply.integrations import load
-from strictreply.integrations.langgraph._call_results import RESULT_LIMIT
 from strictreply.integrations.langgraph._graph_state import RunState
-from strictreply.loop._effects import RunTool, ToolOutcome
-from strictreply.loop._results import error_json
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop import RunTool, ToolOutcome
+from strictreply.loop.values import AgentToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +57,10 @@ class GraphCall:
 
     def ended(self, error: AbortRun) -> ToolOutcome:
         """Return the outcome of this call, which ended the run."""
-        text = error_json(type(error).__name__, str(error), RESULT_LIMIT)
-        result = AgentToolCallResult(
-            tool_call_id=str(self._call.id), name=self._call.tool, result_json=text
+        call = AgentToolCall(
+            tool_call_id=str(self._call.id), name=self._call.tool, arguments_json="{}"
         )
-        return ToolOutcome(result, error)
+        return ToolOutcome(call.failed(type(error).__name__, str(error)), error)
 
     def _watched(self, function: Any, *, is_async: bool) -> Any:
         async def arun(*args: object, **named: object) -> object:

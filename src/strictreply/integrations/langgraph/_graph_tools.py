@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, cast
 
-from strictreply import AbortRun, Category, ContractError, Issue, ToolCall, ToolCalls
+from strictreply import AbortRun, Category, ContractError, Issue, ToolCall
 from strictreply.coordination import (
     ActionType,
     Activity,
@@ -23,7 +24,6 @@ from strictreply.coordination import (
 from strictreply.core import Check, JSONObject
 from strictreply.core.tools import refuse_unrunnable
 from strictreply.integrations.langgraph._call_results import (
-    RESULT_LIMIT,
     calls_in,
     with_results_told,
 )
@@ -40,10 +40,8 @@ from strictreply.integrations.langgraph._graph_state import (
 )
 from strictreply.integrations.langgraph._graph_turns import AskHuman, routed
 from strictreply.integrations.langgraph._next_state import follow
-from strictreply.loop._effects import RunTool, ToolOutcome
-from strictreply.loop._flow import with_ids
-from strictreply.loop._results import is_failure, substitute_result
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop import RunTool, ToolOutcome
+from strictreply.loop.values import AgentToolCallResult
 
 ToolEffect: TypeAlias = AskHuman | Check | RunInGraph
 
@@ -72,7 +70,7 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> To
     result = yield from settings.processor.judging(calling["turn"], agent, branch, state)
 
     terms = settings.processor.terms(agent, branch)
-    calls = with_ids(ToolCalls(executable_calls(result)), "call")
+    calls = executable_calls(result)
     runs = [RunTool(terms.tools.by_name[call.tool], call) for call in calls]
     for run in runs:
         refuse_unrunnable(run.tool, awaited=awaited, injects=True)
@@ -85,7 +83,7 @@ def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> To
         allowed = yield from decided(agent, waiting)
 
     if not allowed[0]:
-        denial = substitute_result(waiting, "ApprovalDenied", RESULT_LIMIT, reason=allowed[1])
+        denial = waiting.failed("ApprovalDenied", allowed[1])
         return _gone_on(settings, agent, state, (*done, denial))
 
     outcome: ToolOutcome
@@ -133,7 +131,7 @@ def _aborted(
 def _cut_short(agent: ChatAgent, state: RunState, ran: tuple[AgentToolCallResult, ...]) -> RunState:
     """Return the state after a reply whose last calls are not run."""
     turn = (state["calling"] or {})["turn"]
-    rest = (substitute_result(call, "NotRun", RESULT_LIMIT) for call in calls_in(turn)[len(ran) :])
+    rest = (call.failed("NotRun") for call in calls_in(turn)[len(ran) :])
     return with_results_told(changed(state, calling=None), agent.name, turn, (*ran, *rest))
 
 
@@ -154,7 +152,7 @@ def _failed_in_row(state: RunState, agent: ChatAgent, ran: tuple[AgentToolCallRe
             earlier.append(result)
 
     of_tool = [one for one in (*earlier, *ran) if one.name == ran[-1].name]
-    return sum(1 for _ in takewhile(is_failure, reversed(of_tool)))
+    return sum(1 for _ in takewhile(attrgetter("is_failure"), reversed(of_tool)))
 
 
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:

@@ -21,7 +21,6 @@ from strictreply.coordination import (
 )
 from strictreply.coordination.state import StateSchema, pending_requests
 from strictreply.integrations.langgraph._call_results import (
-    RESULT_LIMIT,
     calls_in,
     told_lines,
     with_results_told,
@@ -39,8 +38,7 @@ from strictreply.integrations.langgraph._graph_state import (
 from strictreply.integrations.langgraph._graph_turns import USER_SAID, request_issues
 from strictreply.integrations.langgraph._run_outcomes import outcome_of
 from strictreply.integrations.langgraph._state_checks import TEXT, run_issues
-from strictreply.loop._results import substitute_result
-from strictreply.loop._values import AgentToolCallResult
+from strictreply.loop.values import AgentToolCallResult
 
 RUN_FIELDS: Final = frozenset(get_type_hints(RunState))
 _FUNCTION: Final = StateSchema.record({"name": TEXT, "arguments": TEXT})
@@ -169,10 +167,7 @@ class _LeftCalls(NamedTuple):
                 [CoordinationCode.STATE_WRONG_TYPE.at("/calling/done", expected=words)]
             )
 
-        results = (
-            done.get(call.tool_call_id) or substitute_result(call, "Abandoned", RESULT_LIMIT)
-            for call in calls
-        )
+        results = (done.get(call.tool_call_id) or call.failed("Abandoned") for call in calls)
         return cls(calling["agent"], turn, tuple(results))
 
     def told(self, agent: str) -> str:

@@ -73,7 +73,7 @@ from strictreply.integrations.langgraph._next_state import (
 from strictreply.integrations.langgraph._run_loops import with_task
 from strictreply.integrations.langgraph._state_checks import join_issues, run_issues, spawn_issues
 from strictreply.integrations.langgraph._thread_input import graph_of
-from strictreply.loop._performing import ToolRunner
+from strictreply.loop import ToolRunner
 
 _Effect: TypeAlias = GraphEffect | ToolEffect
 _StateFlow: TypeAlias = Callable[[RunState], Generator[Any, Any, RunState]]

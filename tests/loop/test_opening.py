@@ -13,9 +13,9 @@ import pytest
 
 import strictreply as sr
 from strictreply.loop import MemorySessionStore, RunEvent
-from strictreply.loop._invoke_result import InvokeCode
-from strictreply.loop._values import AgentContext, AgentToolCallResult
-from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
+from strictreply.loop.invoke_result import InvokeCode
+from strictreply.loop.values import AgentContext, AgentToolCallResult
+from support.loop.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy
 from support.scripted import USER, Client
 
 MESSAGE = {"role": "assistant", "content": "hello", "tool_calls": None}

@@ -15,9 +15,9 @@ import pytest
 
 import strictreply as sr
 from strictreply.loop import MemorySessionStore
-from strictreply.loop._invoke_result import InvokeCode
-from support.running import second_process
-from support.running.loops import DONE, LOCATE, PATIENCE, Loop, codes, spy, told
+from strictreply.loop.invoke_result import InvokeCode
+from support.loop import second_process
+from support.loop.loops import DONE, LOCATE, PATIENCE, Loop, codes, spy, told
 from support.scripted import SCHEMA, call, completion
 
 BOTH = completion(calls=[call("deliver", {"query": "d"}, "d"), call("locate", {"query": "l"}, "l")])

@@ -24,16 +24,15 @@ from typing import Any
 import pytest
 
 from strictreply import ContractError
-from strictreply.loop._sessions import SessionStoreFailed
-from strictreply.loop._sqlite_sessions import SQLiteSessionStore
-from strictreply.loop._values import Session, Turn
+from strictreply.loop import SessionStoreFailed, SQLiteSessionStore
+from strictreply.loop.values import Session, Turn
+from support.loop.loops import DONE, Loop
 from support.pipeline.waiting import FIRST, NEW, PAUSED, WAITING, held, kept
-from support.running.loops import DONE, Loop
 
 CLAIMING = """
 import sys
-from strictreply.loop._sessions import SessionClaim
-from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop import SessionClaim
+from strictreply.loop import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])
 print("ready", flush=True)
@@ -45,9 +44,9 @@ print(*(isinstance(claim, SessionClaim) for claim in claims), flush=True)
 DYING = """
 import os, signal, sys
 from contextlib import contextmanager
-from strictreply.loop._sessions import SessionClaim
-from strictreply.loop._values import Session, ToolCallManifest, Turn
-from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop import SessionClaim
+from strictreply.loop.values import Session, ToolCallManifest, Turn
+from strictreply.loop import SQLiteSessionStore
 
 class Dying:
     def __init__(self, records, left):
@@ -75,8 +74,8 @@ store.save(store.session("s"), turn, waiting=ToolCallManifest(), consumed=claim)
 
 SAVING = """
 import sys
-from strictreply.loop._values import Session, Turn
-from strictreply.loop._sqlite_sessions import SQLiteSessionStore
+from strictreply.loop.values import Session, Turn
+from strictreply.loop import SQLiteSessionStore
 
 store = SQLiteSessionStore(sys.argv[1])
 filler = ({"role": "user", "content": "x" * 50_000},)

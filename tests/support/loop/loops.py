@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import strictreply as sr
-from strictreply.loop._invoke_result import InvokeCode
+from strictreply.loop.invoke_result import InvokeCode
 from support.scripted import SCHEMA, USER, AsyncClient, Client, JSONObject, Step, call, completion
 
 DONE = completion("done")

@@ -16,7 +16,7 @@ import pytest
 
 import strictreply as sr
 from strictreply.loop import AttemptMade, RunEnded, RunEvent, ToolFinished, ToolStarted
-from support.running.loops import DONE, LOCATE, PATIENCE, Loop, Opened, asking, codes, spy
+from support.loop.loops import DONE, LOCATE, PATIENCE, Loop, Opened, asking, codes, spy
 from support.scripted import USER, StatusError, call, completion
 
 ONE_RETRY = sr.RetryPolicy(max_retries=1, transport_retries=0)

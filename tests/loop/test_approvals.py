@@ -13,9 +13,9 @@ import pytest
 
 import strictreply as sr
 from strictreply.loop import MemorySessionStore, RunEvent, ToolFinished
-from strictreply.loop._invoke_result import InvokeCode
-from strictreply.loop._values import AgentToolCallResult
-from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
+from strictreply.loop.invoke_result import InvokeCode
+from strictreply.loop.values import AgentToolCallResult
+from support.loop.loops import DONE, LOCATE, Loop, Opened, asking, codes, spy, told
 from support.scripted import JSONObject, StatusError, call, completion
 
 C = InvokeCode

@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 
 import strictreply as sr
 from strictreply.testing import AsyncScriptedClient, ScriptedClient, ScriptedModel, ok
-from support.running.loops import DONE, Loop, Opened, asking
+from support.loop.loops import DONE, Loop, Opened, asking
 
 SIGNALS: dict[str, Callable[[], GraphBubbleUp]] = {
     "GraphInterrupt": lambda: GraphInterrupt([Interrupt(value="sure?", id="1")]),

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from strictreply.loop import Unanswered
-from strictreply.loop._invoke_result import InvokeCode
 from strictreply.loop._results import REPEATED
-from strictreply.loop._values import LineStatus, PipelineStep
-from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
+from strictreply.loop.invoke_result import InvokeCode
+from strictreply.loop.values import LineStatus, PipelineStep
+from support.loop.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
 from support.scripted import JSONObject, call, completion
 
 

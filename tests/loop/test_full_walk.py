@@ -15,22 +15,25 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from running.conftest import FullWalk
+from loop.conftest import FullWalk
 from strictreply.core import drive
-from strictreply.loop._effects import AcceptedReply, AskModel
-from strictreply.loop._flow import run_flow
-from strictreply.loop._invoke_result import InvokeCode, InvokeError
-from strictreply.loop._rule import PipelineRule
-from strictreply.loop._run_state import Progress
-from strictreply.loop._run_steps import RunLoop
-from strictreply.loop._sessions import MemorySessionStore
-from strictreply.loop._values import (
+from strictreply.loop import (
+    AcceptedReply,
+    AskModel,
+    MemorySessionStore,
+    Progress,
+    RunLoop,
+    run_flow,
+)
+from strictreply.loop.invoke_result import InvokeCode, InvokeError
+from strictreply.loop.values import (
     AgentContext,
     Envelope,
     PipelineStep,
 )
 from strictreply.pipeline import PipelineObserver
-from support.running.loops import DONE, Loop, Opened, asking, codes, ids, spy
+from strictreply.pipeline._rule import PipelineRule
+from support.loop.loops import DONE, Loop, Opened, asking, codes, ids, spy
 from support.scripted import USER, Client, call, completion
 
 NOT_IN_A_WALK = {PipelineStep.ACP_COMMAND_HANDLER}

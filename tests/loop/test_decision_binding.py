@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.loop._invoke_result import InvokeCode, InvokeResult
 from strictreply.loop._reconciling import reconcile
-from strictreply.loop._values import AgentResponse, AgentToolCall, ToolCallManifest
-from support.running.loops import DONE, Loop, Opened, asking, codes, spy
+from strictreply.loop.invoke_result import InvokeCode, InvokeResult
+from strictreply.loop.values import AgentResponse, AgentToolCall, ToolCallManifest
+from support.loop.loops import DONE, Loop, Opened, asking, codes, spy
 
 C = InvokeCode
 

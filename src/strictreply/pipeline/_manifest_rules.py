@@ -11,9 +11,9 @@ from strictreply import Invalid, Limits, Tool
 from strictreply.core import JSONObject, decode
 from strictreply.core.judging import args_shape
 from strictreply.core.text import pointer
-from strictreply.loop._invoke_result import Breach
-from strictreply.loop._invoke_result import InvokeCode as Code
-from strictreply.loop._rule import (
+from strictreply.loop.invoke_result import Breach
+from strictreply.loop.invoke_result import InvokeCode as Code
+from strictreply.pipeline._rule import (
     ARRAYS,
     PipelineRule,
     RuleEntry,
@@ -185,9 +185,6 @@ def is_list(value: object) -> bool:
 
 CALL_RULES: Final = sound_entries("call", CALLS)
 unreadable_arguments: Final = partial(_unfit_arguments, readable=False)
-_ARGUMENTS_READABLE: Final = PipelineRule(
-    "arguments_readable", Code.ARGUMENTS_NOT_JSON, unreadable_arguments
-)
 _manifest: Final = partial(placed, "manifest", section="5", stage=RuleStage.MANIFEST)
 
 # In turn: what has no lists has no pairs.
@@ -212,13 +209,7 @@ MANIFEST: Final[tuple[RuleGroup, ...]] = (
         ),
         PipelineRule("result_readable", Code.RESULT_NOT_JSON, _unreadable_results),
         PipelineRule("tool_declared", Code.UNKNOWN_TOOL, _undeclared),
-        _ARGUMENTS_READABLE,
+        PipelineRule("arguments_readable", Code.ARGUMENTS_NOT_JSON, unreadable_arguments),
         PipelineRule("arguments_fit", Code.SCHEMA_ARGS, partial(_unfit_arguments, readable=True)),
     ),
 )
-
-REPLY_CALLS: Final = (_manifest(CALL_RULES[1], _ARGUMENTS_READABLE),)
-"""What the judge of replies does not check in a model's calls.
-
-It is ids of text that UTF-8 cannot encode.
-"""

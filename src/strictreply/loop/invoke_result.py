@@ -8,9 +8,19 @@ from typing import Any, TypedDict, Unpack
 
 from strictreply import Issue, StrictReplyError
 from strictreply.core.text import Worded
-from strictreply.loop._values import Value
+from strictreply.loop.values import Value
 
-MAX_LISTED = 12
+__all__ = [
+    "RULESET",
+    "Breach",
+    "InvokeCode",
+    "InvokeError",
+    "InvokeFailed",
+    "InvokeResult",
+    "IterationsExceeded",
+]
+
+_MAX_LISTED = 12
 RULESET = "AGN-036/draft-1"  # the rules of a result: the published text calls itself a draft (X12)
 
 
@@ -265,12 +275,12 @@ class InvokeFailed(StrictReplyError):
 
         where = f"the step {step}" if step else "the request"
         lines = [f"{where} failed:"]
-        for each in errors[:MAX_LISTED]:
+        for each in errors[:_MAX_LISTED]:
             place = f"{each.path or '/'}{_entry(each)}"
             lines.append(f"  {each.code} at {place}: {each.message}")
 
-        if len(errors) > MAX_LISTED:
-            lines.append(f"  and {len(errors) - MAX_LISTED} more")
+        if len(errors) > _MAX_LISTED:
+            lines.append(f"  and {len(errors) - _MAX_LISTED} more")
         super().__init__("\n".join(lines))
 
     @property

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, TypeAlias, Unpack, cast
 from strictreply import Tool
 from strictreply.core.forms import peek
 from strictreply.core.text import pointer, pointer_tokens
-from strictreply.loop._invoke_result import Breach, InvokeCode, InvokeError
-from strictreply.loop._values import PipelineStep, Value
+from strictreply.loop.invoke_result import Breach, InvokeCode, InvokeError
+from strictreply.loop.values import PipelineStep, Value
 
 ARRAYS = (list, tuple)
 

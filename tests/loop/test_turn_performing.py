@@ -19,7 +19,7 @@ import pytest
 import strictreply as sr
 from strictreply.loop import RunEvent, ToolFinished
 from strictreply.loop._performing import in_thread
-from support.running.loops import DONE, PATIENCE, Loop, Opened, asking, spy, told
+from support.loop.loops import DONE, PATIENCE, Loop, Opened, asking, spy, told
 from support.scripted import call, completion
 
 WHERE: ContextVar[str] = ContextVar("where", default="lost")

@@ -13,10 +13,10 @@ import pytest
 
 import strictreply as sr
 from strictreply.loop import MemorySessionStore, Unanswered
-from strictreply.loop._invoke_result import InvokeCode
-from strictreply.loop._values import AgentToolCallResult, ResponseKind
-from strictreply.loop._values import PipelineStep as Step
-from support.running.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
+from strictreply.loop.invoke_result import InvokeCode
+from strictreply.loop.values import AgentToolCallResult, ResponseKind
+from strictreply.loop.values import PipelineStep as Step
+from support.loop.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
 from support.scripted import USER, StatusError, call, completion
 
 C = InvokeCode

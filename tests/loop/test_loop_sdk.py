@@ -13,7 +13,7 @@ from openai import AsyncOpenAI, OpenAI
 
 import strictreply as sr
 from strictreply.testing import ScriptedModel, faults, ok
-from support.running.loops import LOCATE, NO_RETRIES, spy, told
+from support.loop.loops import LOCATE, NO_RETRIES, spy, told
 
 USER = "find tea"
 

@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 
-from strictreply.loop import _flow
-from strictreply.loop._invoke_result import InvokeError
-from strictreply.loop._run_state import Progress
-from strictreply.loop._run_steps import RunLoop
-from strictreply.loop._values import PipelineStep, ToolCallManifest
+from strictreply.loop import Progress, RunLoop, _flow
+from strictreply.loop.invoke_result import InvokeError
+from strictreply.loop.values import PipelineStep, ToolCallManifest
+from strictreply.pipeline import AgentPipelineContext
 from strictreply.pipeline._line import errors_before, errors_behind, next_step
 from strictreply.pipeline._run_observer import context_left, context_of
 from strictreply.pipeline._validator import LOOP_VALIDATOR
-from strictreply.pipeline._values import AgentPipelineContext
-from support.running.loops import Loop, Opened
+from support.loop.loops import Loop, Opened
 
 
 @pytest.fixture(params=[False, True], ids=["sync", "async"])

@@ -5,9 +5,8 @@ Making one checks nothing; :meth:`Value.from_json` is strict.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum, StrEnum
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Self, cast
@@ -16,9 +15,29 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
 from strictreply import ToolResultError
-from strictreply.core import JSONObject
+from strictreply.core import JSONObject, decode
 from strictreply.core.arguments import FieldWords
 from strictreply.core.judging import NotJSON, jsonable
+from strictreply.core.text import compact
+from strictreply.loop._result_texts import NOT_RUN, RESULT_CHARS, error_json
+
+__all__ = [
+    "AgentContext",
+    "AgentPipelineContextType",
+    "AgentResponse",
+    "AgentToolCall",
+    "AgentToolCallResult",
+    "Decision",
+    "Envelope",
+    "LineStatus",
+    "PipelineStep",
+    "ResponseKind",
+    "Session",
+    "StepTrace",
+    "ToolCallManifest",
+    "Turn",
+    "Value",
+]
 
 
 class AgentPipelineContextType(StrEnum):
@@ -124,7 +143,8 @@ class _Waiting:
 
     def __reduce__(self) -> tuple[Any, ...]:
         call = cast("AgentToolCall", self)
-        return waiting_call, (json_members(call), *_waits_in(call))
+        members = {each.name: getattr(call, each.name) for each in fields(call)}
+        return _read_waiting, (members, *_waits_in(call))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,12 +202,31 @@ class AgentToolCall(_Waiting, Value):
         """Make the decision that it may not be run; the model gets ``reason``."""
         return replace(self.approved(), approved=False, reason=reason)
 
+    def failed(
+        self, kind: str, message: str = "", *, limit: int = RESULT_CHARS
+    ) -> AgentToolCallResult:
+        """Make the result of a call that failed or was not run.
 
-def waiting_call(members: dict[str, Any], session_id: str, turn_id: str) -> AgentToolCall:
-    """Make a call that knows the session and the turn that it waits in."""
-    call = AgentToolCall(**members)
-    object.__setattr__(call, "_waits_in", (session_id, turn_id))
-    return call
+        The model gets ``kind``, a word such as the type of an exception, and ``message``, cut to
+        ``limit`` characters. Without a message it gets that of the ``kind``: ``ApprovalDenied``,
+        ``Interrupted``, ``Abandoned`` or ``NotRun``.
+        """
+        words = message or NOT_RUN.get(kind, "the tool failed")
+        return AgentToolCallResult(
+            tool_call_id=self.tool_call_id,
+            name=self.name,
+            result_json=error_json(kind, words, limit),
+        )
+
+    def waiting_in(self, session_id: str, turn_id: str) -> Self:
+        """Return the call as one that waits in this turn, which its decisions name."""
+        call = replace(self)
+        object.__setattr__(call, "_waits_in", (session_id, turn_id))
+        return call
+
+
+def _read_waiting(members: dict[str, Any], session_id: str, turn_id: str) -> AgentToolCall:
+    return AgentToolCall(**members).waiting_in(session_id, turn_id)
 
 
 def _waits_in(call: AgentToolCall) -> tuple[str, str]:
@@ -240,6 +279,37 @@ class AgentToolCallResult(Value):
     """The result as a JSON text; None when the call failed."""
     error_message: str | None = None
     """Why the call failed; None when it did not."""
+
+    @property
+    def text(self) -> str:
+        """The result as the model reads it: a text, or JSON."""
+        if self.result_json is None:
+            return compact({"error": {"type": "ClientError", "message": self.error_message or ""}})
+
+        value = decode(self.result_json)
+        return value if isinstance(value, str) else self.result_json
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it is a failure, as a tool that raised leaves one (X11)."""
+        content = decode(self.result_json or "")
+        error = content.get("error") if isinstance(content, dict) and len(content) == 1 else None
+        return isinstance(error, dict) and error.keys() == {"type", "message"}
+
+    @property
+    def approval(self) -> tuple[bool, str] | None:
+        """The decision on a call that needs approval, with its reason or ""; None for no decision.
+
+        That is ``{"approved": true or false}``, and may have a ``reason``, a text.
+        """
+        decision = decode(self.result_json)
+        if not isinstance(decision, dict) or decision.keys() - {"reason"} != {"approved"}:
+            return None
+
+        approved = decision["approved"]
+        reason = decision.get("reason", "")
+        fits = isinstance(approved, bool) and isinstance(reason, str) and self.error_message is None
+        return (bool(approved), str(reason)) if fits else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,34 +449,7 @@ class AgentResponse(Value):
         if isinstance(given, tuple):
             known = (self.session_id, self.turn_id)
             calls = (
-                waiting_call(json_members(call), *known)
-                if isinstance(call, AgentToolCall)
-                else call
+                call.waiting_in(*known) if isinstance(call, AgentToolCall) else call
                 for call in given
             )
             object.__setattr__(self, "tool_calls", tuple(calls))
-
-
-def canonical(value: object) -> str:
-    """Return the canonical text of JSON or a value: sorted, ASCII, ``1`` is not ``1.0``.
-
-    Raises ValueError for anything else.
-    """
-    try:
-        return _CANONICAL.encode(value)
-    except (TypeError, RecursionError) as error:
-        message = (
-            "only JSON has a canonical text: strings, numbers, booleans, null, arrays, objects"
-        )
-        raise ValueError(message) from error
-
-
-def json_members(value: object) -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        return dict(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: getattr(value, each.name) for each in fields(value)}
-    raise ValueError(f"a {type(value).__name__} has no members that JSON could hold")
-
-
-_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=json_members)

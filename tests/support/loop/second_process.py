@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import strictreply as sr
-from support.running.loops import DONE, LOCATE, Loop, codes
+from support.loop.loops import DONE, LOCATE, Loop, codes
 
 
 def deliver(query: str) -> str:

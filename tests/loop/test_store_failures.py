@@ -17,13 +17,19 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.loop import AttemptMade, MemorySessionStore, RunEvent, SessionStoreFailed
-from strictreply.loop._invoke_result import InvokeCode
-from strictreply.loop._sessions import REASONS, SessionConflict
-from strictreply.loop._sqlite_sessions import SQLiteSessionStore
-from strictreply.loop._values import AgentToolCallResult, Session
+from strictreply.loop import (
+    AttemptMade,
+    MemorySessionStore,
+    RunEvent,
+    SessionConflict,
+    SessionStoreFailed,
+    SQLiteSessionStore,
+)
+from strictreply.loop._sessions import REASONS
+from strictreply.loop.invoke_result import InvokeCode
+from strictreply.loop.values import AgentToolCallResult, Session
+from support.loop.loops import DONE, LOCATE, Opened, asking, codes, spy
 from support.pipeline.waiting import FIRST, NEW, WAITING, held
-from support.running.loops import DONE, LOCATE, Opened, asking, codes, spy
 
 CANARY = "canary-7f3a"
 KEPT = Session(id="s", org="o", user="u", messages=({"role": "user", "content": CANARY},))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from strictreply.loop import AttemptMade, RunEvent, ToolStarted
-from support.running.loops import DONE, LOCATE, PATIENCE, Loop, spy
+from support.loop.loops import DONE, LOCATE, PATIENCE, Loop, spy
 from support.scripted import JSONObject, call, completion
 
 GOOD = {"query": "good"}

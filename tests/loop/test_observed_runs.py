@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 import strictreply as sr
-from strictreply.loop._invoke_result import InvokeCode, InvokeError
-from strictreply.loop._run_state import Progress
-from strictreply.loop._run_steps import RunLoop
-from strictreply.loop._values import LineStatus, PipelineStep
+from strictreply.loop import Progress, RunLoop
+from strictreply.loop.invoke_result import InvokeCode, InvokeError
+from strictreply.loop.values import LineStatus, PipelineStep
 from strictreply.pipeline import AgentPipelineContextValidator, PipelineObserver
-from support.running.loops import DONE, LOCATE, Opened, asking, codes, spy
+from support.loop.loops import DONE, LOCATE, Opened, asking, codes, spy
 
 PUBLISHED = PipelineObserver(AgentPipelineContextValidator())
 
