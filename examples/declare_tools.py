@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from strictreply.core.tools import tool_of
 
 Limit = Annotated[int, Field(ge=1, le=20)]
 
@@ -44,7 +43,7 @@ convert = sr.Tool.from_openai(
         "function": {"name": "convert", "parameters": SCHEMA},
     }
 )
-lookup = tool_of(
+lookup = sr.Tool.of(
     {
         "name": "lookup",
         "description": "From an MCP server's tools/list.",

@@ -33,7 +33,6 @@ from unreliable_corrections import (
 from strictreply import Tool, ToolCall
 from strictreply.core import JSON, JSONObject
 from strictreply.core.forms import SHAPING
-from strictreply.core.tools import tool_of
 from strictreply.testing import (
     HTTPReply,
     Kind,
@@ -463,7 +462,7 @@ def _demands_in(
         return spelled
     if all(word in text for word in ("JSON", '"tool"', '"answer"')):
         return ReplyDemands(
-            {tool.name: tool for tool in map(tool_of, known)}, place="union"
+            {tool.name: tool for tool in map(Tool.of, known)}, place="union"
         )
 
     return None

@@ -18,7 +18,7 @@ from openai._resource import SyncAPIResource
 from openai.types.responses import Response
 
 import strictreply as sr
-from strictreply.testing._event_streams import response_events
+from strictreply.testing._responses_writer import RESPONSES_WRITER
 from support import scripted_responses as sdk
 from support.loops import some
 from support.scripted import USER, Server, call, completion, http
@@ -53,7 +53,7 @@ class Bad(Server):
         is_stream = bool(asked.get("stream")) or request.url.params.get("stream") == "true"
         if "responses" in request.url.path:
             if is_stream:
-                return over(Body(response_events(BAD_RESPONSE)))
+                return over(Body(RESPONSES_WRITER.stream(BAD_RESPONSE, {})))
             return http.Response(200, json=BAD_RESPONSE)
 
         return streamed(BAD) if is_stream else http.Response(200, json=BAD)

@@ -14,7 +14,7 @@ from openai._models import FinalRequestOptions
 from openai.types.chat import ChatCompletion
 
 import strictreply as sr
-from strictreply.testing._event_streams import response_events
+from strictreply.testing._responses_writer import RESPONSES_WRITER
 from support import scripted_responses as sdk
 from support.scripted import SCHEMA, USER, Server, completion, http
 from support.streamed_replies import Body, over, streamed
@@ -40,7 +40,7 @@ class Answered(Server):
         is_stream |= request.url.params.get("stream") == "true"
         if "responses" in request.url.path:
             if is_stream:
-                return over(Body(response_events(TEXT_RESPONSE)))
+                return over(Body(RESPONSES_WRITER.stream(TEXT_RESPONSE, {})))
             return http.Response(200, json=TEXT_RESPONSE)
 
         return streamed(TEXT) if is_stream else http.Response(200, json=TEXT)

@@ -20,7 +20,7 @@ from openai.types.responses import Response
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing._event_streams import response_events
+from strictreply.testing._responses_writer import RESPONSES_WRITER
 from strictreply.values._errors import REASON_ADVICE
 from support import scripted_responses as sdk
 from support.loops import some
@@ -47,7 +47,7 @@ class Invoice(BaseModel):
 
 def events(response: dict[str, Any]) -> Any:
     """Return a stream of a response."""
-    return over(Body(response_events(response)))
+    return over(Body(RESPONSES_WRITER.stream(response, {})))
 
 
 def done(given: Any) -> Any:

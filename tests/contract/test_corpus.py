@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from strictreply import ContractError, Valid
+from strictreply import ContractError, Tool, Valid
 from strictreply.batch.lines import open_lines
-from strictreply.core.tools import tool_of
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
 from support.loops import some
 from support.shared_data import SHARED, needs_shared
@@ -109,7 +108,7 @@ def test_every_tool_can_be_declared() -> None:
     """
     for definition in some(map(json.loads, definitions())):
         if definition["function"]["name"] not in NOTHING_FITS:
-            assert tool_of(definition).name
+            assert Tool.of(definition).name
 
 
 def test_c7_tools_that_nothing_fits_are_refused() -> None:
@@ -117,7 +116,7 @@ def test_c7_tools_that_nothing_fits_are_refused() -> None:
     refused: dict[str, str] = {}
     for definition in map(json.loads, definitions()):
         try:
-            tool_of(definition)
+            Tool.of(definition)
         except ContractError as error:
             refused[definition["function"]["name"]] = error.path
 

@@ -15,7 +15,6 @@ from pydantic import BaseModel, Field, create_model
 from typing_extensions import Doc, Unpack
 
 import strictreply as sr
-from strictreply.core.tools import tool_of
 from support.scripted import call
 
 GOOD = {"name": "good", "inputSchema": {"type": "object"}}
@@ -45,7 +44,7 @@ class Filters(TypedDict):
 
 def parameters(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the schema of a function's parameters."""
-    made: dict[str, Any] = tool_of(function).definition["function"]["parameters"]
+    made: dict[str, Any] = sr.Tool.of(function).definition["function"]["parameters"]
     return made
 
 
@@ -77,7 +76,7 @@ def test_parameters_that_no_model_writes_are_named() -> None:
     def notify(query: str, on_done: Callable[[str], None] | None = None) -> None: ...
 
     with pytest.raises(sr.ContractError, match=r"'session' of find\(\).*sr.Context\[Session\]"):
-        tool_of(find)
+        sr.Tool.of(find)
     try:
         assert "on_done" in parameters(notify)["properties"]
     except sr.ContractError as error:
@@ -90,9 +89,9 @@ def test_names_of_classes_and_functions() -> None:
     def größe(a: int) -> int:  # noqa: PLC2401 - the case
         return a
 
-    assert tool_of(Page[int]).name == "Page_int"
+    assert sr.Tool.of(Page[int]).name == "Page_int"
     with pytest.raises(sr.ContractError, match="name="):
-        tool_of(größe)
+        sr.Tool.of(größe)
 
 
 def test_words_of_annotations_are_descriptions() -> None:
@@ -116,7 +115,7 @@ def test_keyword_arguments_of_a_typed_dict() -> None:
     def find(query: str, **filters: Unpack[Filters]) -> dict[str, Any]:
         return {"query": query, **filters}
 
-    tool = tool_of(find)
+    tool = sr.Tool.of(find)
     assert parameters(find)["required"] == ["query", "city"]
     assert parameters(find)["properties"]["city"]["description"] == "Where to look"
     assert "default" not in parameters(find)["properties"]["limit"]
@@ -135,7 +134,7 @@ def test_every_spelling_of_unpack(unpack: Any) -> None:
 
     find.__annotations__["filters"] = unpack[Filters]
     assert parameters(find)["required"] == ["city"]
-    tool = tool_of(find)
+    tool = sr.Tool.of(find)
     assert tool.run(tool.build({"city": "Oslo"})) == {"city": "Oslo"}
 
 
@@ -149,9 +148,9 @@ def test_no_model_writes_a_context() -> None:
         user: sr.Context[int]
 
     with pytest.raises(sr.ContractError, match=r"'users' of nested\(\).*the model would write it"):
-        tool_of(nested)
+        sr.Tool.of(nested)
     with pytest.raises(sr.ContractError, match="the model would write it"):
-        tool_of(Order)
+        sr.Tool.of(Order)
     with pytest.raises(sr.ContractError, match="the model would write it"):
         sr.Contract(answer=Order)
     with pytest.raises(sr.ContractError, match="the model would write it"):
@@ -176,7 +175,7 @@ def test_docstrings_are_read_whole(text: str) -> None:
     def search(q: str, *, k: str = "") -> None: ...
 
     search.__doc__ = text
-    tool = tool_of(search)
+    tool = sr.Tool.of(search)
     shown = tool.definition["function"]["parameters"]["properties"]
     assert "the q" in shown["q"]["description"]
     assert "the k" in shown["k"]["description"]

@@ -18,9 +18,10 @@ import pytest
 from pydantic import BaseModel, create_model
 from typing_extensions import TypedDict
 
+from strictreply import Tool
 from strictreply.contract._models import BYTES_OF_CHAR, KEPT_BYTES, KEPT_REQUESTS, ByText, kept_on
 from strictreply.core import Answer
-from strictreply.core.tools import tool_of, tools_of
+from strictreply.core.tools import tools_of
 
 KEPT_CHARS = KEPT_BYTES // BYTES_OF_CHAR
 
@@ -62,9 +63,9 @@ def test_a_class_or_function_is_compiled_once(declaration: object) -> None:
     """Declaring the same class or function again returns the same tool; other strictness is another
     tool.
     """
-    assert tool_of(declaration) is tool_of(declaration)
-    assert tool_of(declaration, extra="schema") is not tool_of(declaration)
-    assert tool_of(declaration, formats="annotate") is not tool_of(declaration)
+    assert Tool.of(declaration) is Tool.of(declaration)
+    assert Tool.of(declaration, extra="schema") is not Tool.of(declaration)
+    assert Tool.of(declaration, formats="annotate") is not Tool.of(declaration)
 
 
 @pytest.mark.parametrize("kind", [Refund, Line, Place, {"type": "object", "title": "Made_here"}])
@@ -113,13 +114,13 @@ def test_definitions_given_one_by_one_are_bounded_too() -> None:
         function = {"name": f"tool_{number}", "description": "x" * (KEPT_CHARS // 10)}
         return {"type": "function", "function": function}
 
-    first = tool_of(large(0))
-    assert tool_of(large(0)) is first
+    first = Tool.of(large(0))
+    assert Tool.of(large(0)) is first
 
     for number in range(1, 12):
-        tool_of(large(number))
+        Tool.of(large(number))
 
-    assert tool_of(large(0)) is not first
+    assert Tool.of(large(0)) is not first
 
 
 def test_what_is_no_plain_json_is_made_anew() -> None:
@@ -143,7 +144,7 @@ def made_function() -> Callable[[str], str]:
 def test_what_is_kept_dies_with_its_owner(make: Callable[[], Any]) -> None:
     """A class or function that nobody holds any more is collected, with what was made of it."""
     owner = make()
-    tool_of(owner)
+    Tool.of(owner)
     alive = weakref.ref(owner)
     del owner
     gc.collect()
@@ -152,27 +153,27 @@ def test_what_is_kept_dies_with_its_owner(make: Callable[[], Any]) -> None:
 
 def test_a_copy_of_the_attributes_is_not_taken_for_the_owner() -> None:
     """A wrapper that took over a function's attributes is a tool of its own."""
-    tool_of(search)
+    Tool.of(search)
 
     @functools.wraps(search)
     def wrapper(query: str) -> str:
         return search(query)
 
-    assert tool_of(wrapper).function is wrapper
-    assert tool_of(search).function is search
+    assert Tool.of(wrapper).function is wrapper
+    assert Tool.of(search).function is search
 
 
 def test_a_subclass_is_not_taken_for_its_base() -> None:
     """The tool of a class is not used for its subclasses."""
-    tool_of(Refund)
+    Tool.of(Refund)
 
     class Larger(Refund):
         """Pay more back."""
 
         amount: int
 
-    assert tool_of(Larger).name == "Larger"
-    assert "amount" in tool_of(Larger).parameters.names
+    assert Tool.of(Larger).name == "Larger"
+    assert "amount" in Tool.of(Larger).parameters.names
 
 
 def test_a_change_of_the_owner_is_seen() -> None:
@@ -184,26 +185,26 @@ def test_a_change_of_the_owner_is_seen() -> None:
         """Find little."""
         return query * limit
 
-    assert tool_of(find).description == "Find little."
+    assert Tool.of(find).description == "Find little."
     find.__doc__ = "Find much."
-    assert tool_of(find).description == "Find much."
+    assert Tool.of(find).description == "Find much."
     find.__defaults__ = (9,)
 
-    source: Any = tool_of(find).parameters.source
+    source: Any = Tool.of(find).parameters.source
     assert source["properties"]["limit"]["default"] == 9
 
     class Open(BaseModel):
         size: int
 
-    before = tool_of(Open)
+    before = Tool.of(Open)
     Open.model_rebuild(force=True)
-    assert tool_of(Open) is not before
-    assert tool_of(Open) is tool_of(Open)
+    assert Tool.of(Open) is not before
+    assert Tool.of(Open) is Tool.of(Open)
 
 
 def test_what_is_kept_does_not_travel() -> None:
     """Pickling or copying the attributes of a class or function leaves out the compiled tool."""
-    tool_of(search)
+    Tool.of(search)
     attributes = vars(search)
     # The pickle is our own.
     assert pickle.loads(pickle.dumps(attributes)).keys() == attributes.keys()  # noqa: S301

@@ -30,7 +30,7 @@ from strictreply import (
     tool,
 )
 from strictreply.core.judging import Formats
-from strictreply.core.tools import must_be_awaited, tool_of, with_schema_rules
+from strictreply.core.tools import must_be_awaited, with_schema_rules
 from support.shared_data import SHARED, needs_shared
 
 PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
@@ -104,7 +104,7 @@ def test_ways_to_declare_a_schema(declaration: object) -> None:
     """All ways to declare the same JSON Schema tool give the same definition; arguments stay a
     dict.
     """
-    declared = tool_of(declaration)
+    declared = Tool.of(declaration)
     assert declared.definition == TOLD
     assert declared.build({"place": "Paris"}) == {"place": "Paris"}
     assert declared.parameters.check({"place": "Paris", "more": 1})
@@ -112,7 +112,7 @@ def test_ways_to_declare_a_schema(declaration: object) -> None:
 
 def test_from_function() -> None:
     """A function's tool has its name and its docstring as description, and builds an instance."""
-    declared = tool_of(search)
+    declared = Tool.of(search)
     assert declared.definition == {
         "type": "function",
         "function": {
@@ -142,7 +142,7 @@ def test_from_function() -> None:
 
 def test_from_model() -> None:
     """A model's tool is named after it, its docstring said once; arguments are its instance."""
-    declared = tool_of(Refund)
+    declared = Tool.of(Refund)
     assert declared.name == "Refund"
     assert declared.definition["function"]["description"] == "Pay back an order."
     assert "description" not in declared.definition["function"]["parameters"]
@@ -178,7 +178,7 @@ def test_given_words_win() -> None:
 def test_what_is_no_tool(declaration: object) -> None:
     """Any other value among the tools is a ContractError."""
     with pytest.raises(ContractError):
-        tool_of(declaration)
+        Tool.of(declaration)
 
 
 @given(name=st.text(NAME_CHARACTERS, min_size=1, max_size=128))
@@ -238,12 +238,12 @@ def test_what_vendors_add_passes(wrap: dict[str, Any]) -> None:
     written = {"type": "function", "function": function, **beside}
     assert declared.definition == {**written, "function": {**function, "parameters": CLOSED}}
     assert (
-        tool_of(definition).definition
-        == tool_of(declared.definition).definition
+        Tool.of(definition).definition
+        == Tool.of(declared.definition).definition
         == declared.definition
     )
 
-    assert tool_of(declared, extra="schema").definition == written
+    assert Tool.of(declared, extra="schema").definition == written
     before = copy.deepcopy(declared.definition)
     cache["ttl"].append("1h")
     assert declared.definition == before
@@ -268,7 +268,7 @@ def test_misspelt_members_are_no_vendors(place: str, key: str, meant: str) -> No
     inside = {**FUNCTION, key: None} if place else FUNCTION
     definition = {"type": "function", "function": inside, **({} if place else {key: None})}
     with pytest.raises(ContractError, match=f"did you mean {meant}") as caught:
-        tool_of(definition)
+        Tool.of(definition)
     assert caught.value.path == f"{place}/{key}"
 
 
@@ -280,7 +280,7 @@ def test_parameters_in_another_word_are_not_lost(key: str) -> None:
     none.
     """
     with pytest.raises(ContractError, match="did you mean parameters") as caught:
-        tool_of({"type": "function", "function": {"name": "weather", key: PLACE}})
+        Tool.of({"type": "function", "function": {"name": "weather", key: PLACE}})
     assert caught.value.path == f"/function/{key}"
 
 
@@ -310,7 +310,7 @@ def test_openai_optional_members() -> None:
 def test_mcp_faults(entry: object, path: str) -> None:
     """An MCP entry without a name or a schema is refused with the path."""
     with pytest.raises(ContractError) as caught:
-        tool_of(entry)
+        Tool.of(entry)
     assert caught.value.path == path
 
 
@@ -324,7 +324,7 @@ def test_parameters_are_an_object(schema: Any) -> None:
 def test_declarations_are_copied() -> None:
     """Changing what a tool was declared by changes nothing in the tool."""
     definition = copy.deepcopy(DEFINITION)
-    declared = tool_of(definition)
+    declared = Tool.of(definition)
     definition["function"]["parameters"]["properties"]["place"]["type"] = "integer"  # type: ignore[index]
     assert declared.definition == TOLD
     assert declared.definition is declared.definition
@@ -337,8 +337,8 @@ def test_held_to(declaration: object) -> None:
     """An open twin of a tool differs in what it admits, and tells so; asked for twice, it is
     itself.
     """
-    closed = tool_of(declaration)
-    opened = tool_of(closed, extra="schema")
+    closed = Tool.of(declaration)
+    opened = Tool.of(closed, extra="schema")
     fit = (
         {"query": "a"}
         if declaration is search
@@ -353,14 +353,14 @@ def test_held_to(declaration: object) -> None:
     written, told = (one.definition["function"]["parameters"] for one in (opened, closed))
     assert told == {**written, "additionalProperties": False}
 
-    assert tool_of(opened) is opened
+    assert Tool.of(opened) is opened
     assert with_schema_rules(opened, "schema", "assert") is opened
 
 
 def test_definitions_are_compiled_once() -> None:
     """A definition given again, as requests do on every call, is the tool compiled before."""
-    assert tool_of(copy.deepcopy(DEFINITION)) is tool_of(copy.deepcopy(DEFINITION))
-    assert tool_of(DEFINITION, extra="schema") is not tool_of(DEFINITION)
+    assert Tool.of(copy.deepcopy(DEFINITION)) is Tool.of(copy.deepcopy(DEFINITION))
+    assert Tool.of(DEFINITION, extra="schema") is not Tool.of(DEFINITION)
 
 
 @pytest.mark.parametrize("formats", ["assert", "annotate"])
@@ -369,7 +369,7 @@ def test_formats_reach_every_declaration(formats: Formats) -> None:
     dated = {"type": "object", "properties": {"day": {"type": "string", "format": "date"}}}
     refused = formats == "assert"
     for declaration in ({"name": "t", "parameters": dated}, Tool.from_json_schema("t", dated)):
-        issues = tool_of(declaration, formats=formats).parameters.check({"day": "x"})
+        issues = Tool.of(declaration, formats=formats).parameters.check({"day": "x"})
         assert [issue.code for issue in issues] == (["args.format"] if refused else [])
 
 
@@ -379,7 +379,7 @@ def test_an_open_model_stays_open() -> None:
     class Open(BaseModel, extra="allow"):
         a: int
 
-    declared = tool_of(Open)
+    declared = Tool.of(Open)
     assert declared.parameters.check({"a": 1, "b": 2}) == ()
     args: Any = declared.build({"a": 1, "b": 2})
     assert args.model_extra == {"b": 2}
@@ -387,7 +387,7 @@ def test_an_open_model_stays_open() -> None:
 
 def test_build_refuses_with_a_path() -> None:
     """A refusal by pydantic alone is an issue below the arguments."""
-    declared = tool_of(Line)
+    declared = Tool.of(Line)
     issues = declared.build({"count": -1}, at="/tool_calls/0/function/arguments")
     assert codes(issues) == ["args.check"]
     assert issues.issues[0].path == "/tool_calls/0/function/arguments/count"
@@ -450,7 +450,7 @@ def test_no_time_limits(timeout: Any) -> None:
 
 def test_run() -> None:
     """A function tool runs with the built arguments; a schema tool's function gets them whole."""
-    declared = tool_of(search)
+    declared = Tool.of(search)
     assert declared.run(declared.build({"query": "a", "limit": 2})) == ["a", "a"]
     given = Tool.from_mcp(MCP_ENTRY, function=lambda args: args["place"])
     assert given.run(given.build({"place": "Paris"})) == "Paris"
@@ -474,7 +474,7 @@ def test_a_tool_that_raises(function: Callable[..., Any]) -> None:
     """An exception of a tool is a ToolExecutionError with the code TOOL_ERROR, without a word of
     schemas.
     """
-    declared = tool_of(function)
+    declared = Tool.of(function)
     with pytest.raises(ToolExecutionError) as caught:
         asyncio.run(declared.arun(declared.build({"n": 4}), call_id="x"))
 
@@ -499,12 +499,12 @@ def test_interrupts_pass(kind: type[BaseException]) -> None:
         raise kind
 
     with pytest.raises(kind):
-        tool_of(stop).run(tool_of(stop).build({}))
+        Tool.of(stop).run(Tool.of(stop).build({}))
 
     async def awaited() -> str:
         """Catch inside the loop: some of these would end it."""
         try:
-            await tool_of(astop).arun(tool_of(astop).build({}))
+            await Tool.of(astop).arun(Tool.of(astop).build({}))
         except BaseException as error:  # noqa: BLE001 - the law is about these
             return type(error).__name__
         return ""
@@ -540,14 +540,14 @@ def test_async_tools(function: Callable[..., Any]) -> None:
 
 def test_sync_tools_in_async_loops() -> None:
     """A sync tool may be run by arun."""
-    declared = tool_of(search)
+    declared = Tool.of(search)
     assert not declared.is_async
     assert asyncio.run(declared.arun(declared.build({"query": "a", "limit": 1}))) == ["a"]
 
 
 def test_tools_without_function() -> None:
     """A tool without a function says so when it is run or called."""
-    declared = tool_of(DEFINITION)
+    declared = Tool.of(DEFINITION)
     with pytest.raises(ContractError):
         declared.run({"place": "Paris"})
     with pytest.raises(ContractError):
@@ -567,7 +567,7 @@ def test_checks_say_whether_they_are_async() -> None:
         """Find nothing, later."""
         return ()
 
-    assert not must_be_awaited(tool_of(search).check)
+    assert not must_be_awaited(Tool.of(search).check)
     assert not must_be_awaited(Tool.from_function(search, check=check).check)
     assert must_be_awaited(Tool.from_function(search, check=acheck).check)
 
@@ -605,7 +605,7 @@ def test_recorded_definitions() -> None:
 
 def test_a_call_is_run_by_its_own_tool() -> None:
     """``run`` takes a valid call as it is; a call of another tool is the program's mistake."""
-    declared = tool_of(search)
+    declared = Tool.of(search)
     args = declared.build({"query": "tea"})
     assert declared.run(ToolCall("search", args, "c")) == declared.run(args)
     with pytest.raises(ContractError):

@@ -12,7 +12,7 @@ from shop_scenario import (
     search_products,
 )
 
-from strictreply.core.tools import tool_of
+from strictreply import Tool
 
 
 def test_the_tools_work() -> None:
@@ -34,7 +34,7 @@ def test_the_tools_work() -> None:
 
 def test_every_tool_can_be_declared() -> None:
     """Each tool has a schema of its parameters, defaults optional."""
-    documents = {tool.name: tool.parameters.source for tool in map(tool_of, SCENARIO.tools)}
+    documents = {tool.name: tool.parameters.source for tool in map(Tool.of, SCENARIO.tools)}
     assert list(documents) == [tool.__name__ for tool in SCENARIO.tools]
     assert documents["search_products"]["required"] == ["query"]  # type: ignore[index]
 

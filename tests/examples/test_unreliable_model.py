@@ -38,7 +38,6 @@ from unreliable_model import (
 
 import strictreply as sr
 from strictreply import Tool
-from strictreply.core.tools import tool_of
 from strictreply.schema import Schema
 from strictreply.testing import LoopbackServer
 from strictreply.testing._steps import Kind, ReplyPlace, Target
@@ -46,7 +45,7 @@ from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
 from support.loops import some
 
-DOCUMENTS = {tool.__name__: tool_of(tool).parameters.source for tool in SCENARIO.tools}
+DOCUMENTS = {tool.__name__: sr.Tool.of(tool).parameters.source for tool in SCENARIO.tools}
 TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": each}}
     for name, each in DOCUMENTS.items()

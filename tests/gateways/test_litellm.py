@@ -16,7 +16,8 @@ import pytest
 
 import strictreply as sr
 from strictreply.testing import Fault, HTTPReply, Kind, faults, ok
-from strictreply.testing._wire import Pause, WireEnding, assistant, completion, render
+from strictreply.testing._serving import render
+from strictreply.testing._wire import Pause, WireEnding, assistant, completion
 from support.gateways.proxy import Proxy
 
 pytestmark = pytest.mark.one_lane

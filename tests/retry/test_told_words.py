@@ -12,7 +12,6 @@ import strictreply as sr
 from strictreply import Code, Contract, CorrectionContext, Issue, Remedy, TieredSteering
 from strictreply.core.calls import fault_lines
 from strictreply.core.text import pointer
-from strictreply.core.tools import tool_of
 from support.corrections import context, example_in, terms_of
 from support.scripted import Client, call, completion
 
@@ -194,7 +193,7 @@ def test_an_unknown_tag_is_told_every_branch(kind: Any, pet: Any, path: str, sai
 
 def test_the_schema_beside_a_tag_is_that_of_the_union() -> None:
     """The schema that a correction shows for a tag is not that of one branch."""
-    contract = Contract(tools=[tool_of(Holder)])
+    contract = Contract(tools=[sr.Tool.of(Holder)])
     message = completion(None, [call("Holder", {"pet": {"kind": "bird", "lives": 9}})])
     words = TieredSteering().correction(context(contract, message["choices"][0]["message"], 2))
     assert '"dog"' in words

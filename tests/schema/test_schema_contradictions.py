@@ -23,7 +23,7 @@ from schema.test_schema_laws import SCHEMAS, VALUES
 from schema.test_schema_suite import DECLARED, cases
 from strictreply import Contract, ContractError, ContractWarning, Tool
 from strictreply.core import Answer
-from strictreply.core.tools import tool_of, with_schema_rules, written_arguments
+from strictreply.core.tools import with_schema_rules, written_arguments
 from strictreply.schema import Schema
 from support.loops import some
 from support.shared_data import SHARED, needs_shared
@@ -495,7 +495,7 @@ def test_c7_recorded_tools_are_warned_of_only_where_nothing_fits() -> None:
     with warned() as words:
         for definition in some({json.dumps(tool) for tool in tools}):
             with suppress(ContractError):  # see test_corpus.py
-                tool_of(json.loads(definition))
+                Tool.of(json.loads(definition))
 
     assert len(words) > 3
     places = [place for message in words for place in message.split("; ")[1:]]

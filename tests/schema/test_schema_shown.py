@@ -13,7 +13,6 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.core.tools import tool_of
 from strictreply.schema import Schema
 from support.scripted import USER, Server, completion
 
@@ -171,11 +170,11 @@ def test_every_way_to_declare_a_tool_tells_what_is_held(tool: Any) -> None:
 
 def test_a_definition_is_sent_as_it_was_given_but_for_that() -> None:
     """Order and members of a definition stay, and it is one object however often it is sent."""
-    tool = tool_of(STRICT)
+    tool = sr.Tool.of(STRICT)
     assert json.dumps(tool.definition).replace(', "additionalProperties": false', "") == json.dumps(
         STRICT
     )
-    assert tool_of(copy.deepcopy(STRICT)).definition is tool.definition
+    assert sr.Tool.of(copy.deepcopy(STRICT)).definition is tool.definition
 
 
 def test_an_answer_is_asked_for_as_it_is_held() -> None:

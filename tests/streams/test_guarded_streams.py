@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from strictreply.core.forms import event
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from support.loops import some
 from support.scripted import (
     OTHER_SCHEMA,

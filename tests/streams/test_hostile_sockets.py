@@ -19,7 +19,7 @@ import pytest
 
 import strictreply as sr
 from streams.test_hostile_streams import recorded
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from support.scripted import SCHEMA, call, completion
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"

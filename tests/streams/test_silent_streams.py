@@ -10,7 +10,7 @@ import pytest
 import strictreply as sr
 from strictreply.client._sending import MAX_IDLE_LINES
 from strictreply.contract._models import BYTES_OF_EACH, KEPT_BYTES, ByText
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from support.scripted import Server, completion
 from support.streamed_replies import ONCE, SEARCH, Body, aread, over, read
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import strictreply as sr
 from strictreply.core.forms import DONE, event
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, Server, http
 
 SEARCH: dict[str, Any] = {"name": "search", "parameters": SCHEMA}

@@ -22,13 +22,9 @@ from strictreply import Tool
 from strictreply.cli._app import app
 from strictreply.core import JSON, shape
 from strictreply.testing import LoopbackServer
-from strictreply.testing._event_streams import (
-    as_chat_request,
-    as_response,
-    assembled,
-    response_events,
-)
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
+from strictreply.testing._responses_writer import RESPONSES_WRITER, as_chat_request, as_response
+from strictreply.testing._serving import assembled
 from strictreply.testing._steps import Kind, Target
 from strictreply.testing._wire import HTTPReply
 from strictreply.testing.faults import CATALOGUE
@@ -218,9 +214,9 @@ def test_a_conversation_of_items_is_one_of_messages() -> None:
 def test_a_recorded_stream_is_the_response_it_told(served: Any) -> None:
     """Events are put together as the API means them; what broke off is no reply."""
     response: Any = as_response(served, {})
-    body = b"".join(response_events(response))
+    body = b"".join(RESPONSES_WRITER.stream(response, {}))
     assert assembled(body) == response
-    cut: Any = assembled(b"".join(response_events(response)[:-1]))
+    cut: Any = assembled(b"".join(RESPONSES_WRITER.stream(response, {})[:-1]))
     assert isinstance(sr.Contract().check(cut), sr.Invalid)
 
 

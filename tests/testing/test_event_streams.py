@@ -17,7 +17,8 @@ import strictreply as sr
 from strictreply.core import EventReader
 from strictreply.core.forms import BROKEN_OFF, DONE, event
 from strictreply.testing import faults
-from strictreply.testing._event_streams import PIECES, assembled, chunks, events
+from strictreply.testing._chat_writer import PIECES, chunks, events
+from strictreply.testing._serving import assembled
 from strictreply.testing._steps import Kind
 from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade

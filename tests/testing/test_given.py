@@ -10,8 +10,8 @@ import openai
 import pytest
 
 from strictreply.testing import LoopbackServer, ScriptServer
+from strictreply.testing._chat_writer import events
 from strictreply.testing._control import HEADER, ScriptControl
-from strictreply.testing._event_streams import events
 from strictreply.testing._given import given_in, given_step
 from strictreply.testing._probing.good_model import GoodModel
 from strictreply.testing._scripts import DemandHints

@@ -17,15 +17,16 @@ import strictreply as sr
 from streams.test_stream_faults_refused import TARGETS, contract_of, made
 from strictreply.batch.lines import open_lines
 from strictreply.core import shape
-from strictreply.core.tools import tool_of
 from strictreply.testing import faults, ok
-from strictreply.testing._event_streams import as_chat_request, assembled, events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._probing.client_verdicts import no_backoff
 from strictreply.testing._recorder import record
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
+from strictreply.testing._responses_writer import RESPONSES_WRITER, as_chat_request
 from strictreply.testing._scripts import Demand, ScriptedModel
+from strictreply.testing._serving import assembled, render
 from strictreply.testing._steps import Kind
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding, render
+from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import openai_client
@@ -138,7 +139,7 @@ def bodies_of(entry: Entry) -> Iterator[tuple[str, HTTPReply]]:
                 if not is_reply or not is_of_form(entry, streamed=streamed):
                     continue
 
-                sent = render(fault.served, {**ASK, "stream": streamed}, of_responses=True)
+                sent = render(fault.served, {**ASK, "stream": streamed}, writer=RESPONSES_WRITER)
                 # a stream in another type is no stream
                 if is_stream(sent) or fault.kind is not Kind.STREAM:
                     yield name, sent
@@ -184,7 +185,7 @@ def test_what_has_no_counterpart_is_served_to_no_app(fault: str, name: str) -> N
     """A probe leaves out what the request's own gate does not refuse; such faults exist."""
     entry = CATALOGUE[fault]
     name = name or next(name for name in ("a call", "prose") if made(entry, name))
-    tools = [tool_of(TARGETS[name][0]).definition] if name != "prose" else None
+    tools = [sr.Tool.of(TARGETS[name][0]).definition] if name != "prose" else None
     asked = {**ASK, "tools": tools, "stream": bool(entry.needs.get("stream"))}
     demand = Demand(as_chat_request(asked))
     assert not any(demand.refuses(one) for one in made(entry, name))
@@ -212,7 +213,7 @@ def test_what_was_recorded_is_judged(tmp_path: Path, streamed: bool) -> None:
     """
     tool, place = TARGETS["a call"]
     fault = faults.wrong_type(tool, "limit")
-    tools = [{"type": "function", **tool_of(tool).definition["function"]}]
+    tools = [{"type": "function", **sr.Tool.of(tool).definition["function"]}]
     path = tmp_path / "shop.jsonl"
     model = ScriptedModel(fault, ok.reply(tool, place=place))
     client: Any = record(openai_client(model), path)
@@ -239,4 +240,4 @@ def test_a_stream_of_the_api_itself_is_served_as_it_is() -> None:
         b'event: error\ndata: {"message": "x"}\n\ndata: [DONE]\n\n',
     )
     served = HTTPReply(200, EVENT_STREAM, parts)
-    assert render(served, ASK, of_responses=True) == served
+    assert render(served, ASK, writer=RESPONSES_WRITER) == served

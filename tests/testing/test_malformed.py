@@ -11,7 +11,6 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.core.tools import tool_of
 from strictreply.testing import faults, ok
 from strictreply.testing._malformed import BY_THE_MODEL, FailureCause, retold, scripts_of
 from strictreply.testing._scripts import ScriptedModel
@@ -186,7 +185,7 @@ def test_a_tools_own_check_is_not_run() -> None:
         """Need what is not there."""
         raise NotImplementedError
 
-    assert scripts_of(tools=[replace(tool_of(a), check=check)])
+    assert scripts_of(tools=[replace(sr.Tool.of(a), check=check)])
 
 
 @pytest.mark.parametrize("words", [{"tools": [a, a]}, {"tools": [a], "request": NAMED}])
@@ -329,7 +328,7 @@ def test_a_loop_over_tools_comes_to_its_end() -> None:
     turns: list[Any] = [{"role": "user", "content": "Find tea."}]
     kinds: list[str] = []
 
-    declared: Any = tool_of(search).definition
+    declared: Any = sr.Tool.of(search).definition
     with model.openai() as client:
         for _ in range(3):
             said = client.chat.completions.create(model="m", messages=turns, tools=[declared])

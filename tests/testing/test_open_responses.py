@@ -17,17 +17,12 @@ from openai.types.responses import Response
 
 from strictreply.core import JSONObject
 from strictreply.testing import LoopbackServer
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._probing.good_model import GoodModel
+from strictreply.testing._responses_writer import RESPONSES_WRITER
 from strictreply.testing._scripts import DemandHints
-from strictreply.testing._wire import (
-    EVENT_STREAM,
-    HTTPReply,
-    assistant,
-    completion,
-    native_call,
-    render,
-)
+from strictreply.testing._serving import render
+from strictreply.testing._wire import EVENT_STREAM, HTTPReply, assistant, completion, native_call
 
 WORDS = "llm-comply is not installed: its checks of the kit's objects are not run"
 ASKED: JSONObject = {
@@ -110,7 +105,7 @@ def streams_of(served: JSONObject) -> list[HTTPReply]:
     """A completion as the events of a response: written so, and translated from its chunks."""
     chunks = HTTPReply(200, EVENT_STREAM, events(served), framing="chunked")
     asked = ASKED | {"stream": True}
-    return [render(one, asked, of_responses=True) for one in (served, chunks)]
+    return [render(one, asked, writer=RESPONSES_WRITER) for one in (served, chunks)]
 
 
 @pytest.mark.one_lane
@@ -130,7 +125,7 @@ def test_the_kit_passes_every_check(form: str, checks: int) -> None:
 def test_every_shape_is_of_the_specification(name: str) -> None:
     """Whole and in events, what the kit writes of any reply fits the published schemas."""
     schemas = published("open-responses")
-    whole = render(SERVED[name], ASKED, of_responses=True)
+    whole = render(SERVED[name], ASKED, writer=RESPONSES_WRITER)
     assert schemas.validate(json.loads(whole.body), "ResponseResource") == []
 
     known = {
@@ -147,7 +142,7 @@ def test_every_shape_is_of_the_specification(name: str) -> None:
 @pytest.mark.parametrize("name", SERVED)
 def test_a_response_has_every_member(name: str) -> None:
     """Whole, and in each event that holds it, with values of the right types."""
-    whole = json.loads(render(SERVED[name], ASKED, of_responses=True).body)
+    whole = json.loads(render(SERVED[name], ASKED, writer=RESPONSES_WRITER).body)
     streamed = [
         one["response"]
         for reply in streams_of(SERVED[name])
@@ -165,7 +160,7 @@ def test_a_response_has_every_member(name: str) -> None:
 def test_a_response_repeats_its_request() -> None:
     """What the request states is there, and beside it what the API says of the rest."""
     whole = json.loads(
-        render(SERVED["a text"], ASKED | {"temperature": 0.5}, of_responses=True).body
+        render(SERVED["a text"], ASKED | {"temperature": 0.5}, writer=RESPONSES_WRITER).body
     )
     assert whole["temperature"] == 0.5
     assert whole["reasoning"] == {"effort": "low", "summary": None}
@@ -178,6 +173,6 @@ def test_a_response_repeats_its_request() -> None:
 @pytest.mark.parametrize("name", SERVED)
 def test_the_sdk_reads_what_is_written(name: str) -> None:
     """The SDK's own types take the response as it is, with nothing left over."""
-    whole = json.loads(render(SERVED[name], ASKED, of_responses=True).body)
+    whole = json.loads(render(SERVED[name], ASKED, writer=RESPONSES_WRITER).body)
     response = Response.model_validate(whole)
     assert response.model_dump(exclude_unset=True, mode="json", by_alias=True) == whole

@@ -73,7 +73,7 @@ def test_an_app_on_the_responses_api_is_tested_alike(suite: pytest.Pytester) -> 
         """
 import strictreply as sr
 
-TOOL = {"type": "function", **tool_of(search).definition["function"]}
+TOOL = {"type": "function", **sr.Tool.of(search).definition["function"]}
 
 def by_responses(client, ask="tea"):
     response = client.responses.create(model="m", input=ask, tools=[TOOL])

@@ -18,9 +18,8 @@ import pytest
 
 import strictreply as sr
 from strictreply.batch.lines import open_lines
-from strictreply.core.tools import tool_of
 from strictreply.testing import ok
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._recorder import record
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing._scripts import ScriptedModel
@@ -43,7 +42,7 @@ def search(query: str, limit: int = 5) -> None:
 
 
 USER: list[Any] = [{"role": "user", "content": "find tea für zwei"}]
-TOOLS: list[Any] = [tool_of(search).definition]
+TOOLS: list[Any] = [sr.Tool.of(search).definition]
 ASK: dict[str, Any] = {"model": "m", "messages": USER, "tools": TOOLS}
 GOOD = Target.of(search).clean
 PACKED = {"Content-Encoding": "gzip"}

@@ -17,9 +17,8 @@ from strictreply.batch.lines import open_lines
 from strictreply.cli._app import app
 from strictreply.core import JSON, JSONObject
 from strictreply.core.calls import REDACTED
-from strictreply.core.tools import tool_of
 from strictreply.testing import faults, ok
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._recorder import RecordedExchange, RecordingFile
 from strictreply.testing._recordings import (
     RecordedVerdict,
@@ -37,7 +36,7 @@ def search(query: str, limit: int = 5) -> None:
 
 
 KEY = "sk-proj-abcDEF0123456789_-xyz"
-TOOLS: list[JSON] = [tool_of(search).definition]
+TOOLS: list[JSON] = [sr.Tool.of(search).definition]
 USER: list[JSON] = [{"role": "user", "content": "find tea"}]
 REQUEST: JSONObject = {"model": "m", "messages": USER, "tools": TOOLS}
 STREAMED: JSONObject = REQUEST | {"stream": True}

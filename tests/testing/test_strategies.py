@@ -19,7 +19,6 @@ from pydantic import BaseModel, Field, model_validator
 
 import strictreply as sr
 from strictreply import Tool
-from strictreply.core.tools import tool_of
 from strictreply.testing import strategies
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
@@ -30,7 +29,7 @@ from support.testing.tool_sample import SAMPLE, search
 
 CALL_ID = r"call_\d+"
 
-TOOLS = {tool.name: tool for tool in map(tool_of, SAMPLE)}
+TOOLS = {tool.name: tool for tool in map(sr.Tool.of, SAMPLE)}
 PLACES: tuple[ReplyPlace, ...] = ("call", "union", "json")
 
 tools = pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())

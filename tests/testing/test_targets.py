@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.core.tools import tool_of, with_schema_rules
+from strictreply.core.tools import with_schema_rules
 from strictreply.testing._steps import PROSE, ReplyPlace, Target, keywords, spelled
 
 
@@ -81,7 +81,7 @@ ANSWERS = [
 
 def schema_of(tool: Any) -> Any:
     """Return the schema of a tool's arguments."""
-    made = tool_of(tool)
+    made = sr.Tool.of(tool)
     return made.name, made.parameters.source, made.extra, made.formats
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
 from strictreply.core import JSONObject
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
+from strictreply.testing._serving import render, respond
 from strictreply.testing._wire import (
     HTTPReply,
     Pause,
@@ -22,9 +23,6 @@ from strictreply.testing._wire import (
     ending_of,
     error_reply,
     native_call,
-    read_request,
-    render,
-    respond,
     wire,
 )
 
@@ -364,7 +362,14 @@ def test_a_request_that_no_response_answers_is_refused(member: dict[str, Any]) -
 
 def test_a_good_body_is_read() -> None:
     """The responder is given the parsed JSON."""
-    assert read_request(json.dumps(ASK).encode()) == ASK
+    asked: list[JSONObject] = []
+
+    def answered(request: JSONObject) -> JSONObject:
+        asked.append(request)
+        return GOOD
+
+    respond(answered, "POST", "/v1/chat/completions", json.dumps(ASK).encode())
+    assert asked == [ASK]
 
 
 def test_streams_are_served() -> None:

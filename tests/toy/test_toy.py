@@ -17,14 +17,12 @@ import tenacity
 
 import strictreply as sr
 from strictreply.batch import rows
-from strictreply.core import CallPlan, register_api, register_sdk
+from strictreply.core import CallPlan, register_api
 from strictreply.core.calls import End
 from strictreply.pipeline import AgentContext
 from strictreply.retry._flow import Call, Noted, Notify, Replied, reply_flow
-from strictreply.sdks._known import SDKS
-from strictreply.wires import WIRES
-from toy.toy_api import TOY, event_bytes
-from toy.toy_sdk import TOY_SDK, AsyncToy, Drips, Talk, Toy
+from toy.toy_api import TOY, TOY_WRITER
+from toy.toy_sdk import AsyncToy, Drips, Talk, Toy
 
 SEARCH = sr.Tool.from_json_schema(
     "search",
@@ -52,7 +50,7 @@ class Engine:
                 reply = engine.replies.pop(0)
                 body = json.dumps(reply).encode()
                 if asked.get("drip") and "turn" in reply:
-                    body = b"".join(map(event_bytes, dripped(reply))) + b"0:"
+                    body = b"".join(TOY_WRITER.stream(reply, asked))
 
                 self.send_response(200)
                 self.send_header("content-type", "application/json")
@@ -66,19 +64,6 @@ class Engine:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         Thread(target=self.server.serve_forever, daemon=True).start()
-
-
-def dripped(reply: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the events of a reply."""
-    for part in reply["turn"]["says"]:
-        if "words" in part:
-            yield from ({"words": word} for word in part["words"])
-        else:
-            yield {"gadget": part["gadget"], "ticket": part["ticket"]}
-            written = json.dumps(part["with"])
-            yield from ({"with": written[at : at + 3]} for at in range(0, len(written), 3))
-
-    yield {"halt": reply["halt"], "meter": reply["meter"]}
 
 
 def said(words: str) -> dict[str, Any]:
@@ -95,15 +80,6 @@ def used(*given: Any, ticket: int = 7) -> dict[str, Any]:
     ]
     turn = {"by": "engine", "says": uses}
     return {"turn": turn, "halt": "used", "meter": {"in": 3, "out": 2}}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _known() -> Iterator[None]:
-    register_api(TOY)
-    register_sdk(TOY_SDK)
-    yield
-    WIRES.pop(TOY.name)
-    SDKS.remove(TOY_SDK)
 
 
 @pytest.fixture

@@ -4,15 +4,18 @@ A request is ``{"engine", "talk", "gadgets", "must", "several", "blueprint", "ra
 reply ``{"turn", "halt", "meter"}``. Errors come with status 200, as ``{"mishap"}``. A stream is a
 series of ``<length>:<JSON>``, which ``0:`` ends. The ids of calls are numbers. A turn answers all
 calls of the one before.
+
+``TOY`` is its wire, ``TOY_WRITER`` the server of the test kit.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from strictreply import Code, ContractError, Invalid, Issue, Limits
+from strictreply import Code, ContractError, Invalid, Issue, Limits, Tool
 from strictreply.core import (
     CHOICE,
     FORMAT,
@@ -35,9 +38,14 @@ from strictreply.core import (
     UserInput,
     Wire,
 )
+from strictreply.testing import ModelReply, ServedError, Turn, Writer
 
 _READ = ("engine", "talk", "gadgets", "must", "several", "blueprint", "ration", "drip")
-_ENDINGS = {"spent": Code.REPLY_TRUNCATED, "shut": Code.REPLY_CONTENT_FILTER}
+_ENDINGS = {
+    "spent": Code.REPLY_TRUNCATED,
+    "shut": Code.REPLY_CONTENT_FILTER,
+    "declined": Code.REPLY_REFUSAL,
+}
 _GRADES = {"busy": 429, "down": 503}
 
 
@@ -122,7 +130,9 @@ def _draft_of(turn: dict[str, Any]) -> Draft:
             calls.append(DraftCall(part["gadget"], text, f"{part.get('ticket')}", source=part))
 
     words = [part["words"] for part in _says(turn) if isinstance(part, dict) and "words" in part]
-    return Draft("".join(words) if words else None, tuple(calls), source=turn)
+    odd = next((one for one in words if not isinstance(one, str)), None)
+    said = "".join(words) if words and odd is None else None
+    return Draft(said, tuple(calls), other=odd, source=turn)
 
 
 def _turn_of(draft: Draft) -> dict[str, Any]:
@@ -274,14 +284,18 @@ class ToyAssembly(Assembly):
         """Take one event."""
         self._text = ""
         self._pieces = ()
+        chunk = chunk if isinstance(chunk, dict) else {}
         self.is_text_alone = "words" in chunk
-        if "words" in chunk:
+        if "words" in chunk and not isinstance(chunk["words"], str):
+            self.refuse(Code.REPLY_CONTENT, "/words")
+        elif "words" in chunk:
             self._text = chunk["words"]
             self._words += self._text
             self.size += len(self._text)
         elif "gadget" in chunk:
             self._uses.append({"gadget": chunk["gadget"], "ticket": chunk["ticket"], "with": ""})
-            self._pieces = (CallPiece(len(self._uses) - 1, chunk["gadget"], ""),)
+            name = chunk["gadget"] if isinstance(chunk["gadget"], str) else ""
+            self._pieces = (CallPiece(len(self._uses) - 1, name, ""),)
         elif "with" in chunk:
             self._uses[-1]["with"] += chunk["with"]
             self._pieces = (CallPiece(len(self._uses) - 1, "", chunk["with"]),)
@@ -394,3 +408,104 @@ TOY = Wire(
     error_in=_mishap,
 )
 """The wire of the toy."""
+
+
+_ROLES = {"rules": "system", "human": "user", "engine": "assistant"}
+_DRIPS = {"Content-Type": "application/x-drip"}
+_HALTS = {code: word for word, code in _ENDINGS.items()}
+_SORTS = {429: "busy", 503: "down"}
+
+
+class ToyWriter(Writer):
+    """The server of the toy, as the test kit plays it."""
+
+    stream_headers = _DRIPS
+
+    def request(self, body: dict[str, Any]) -> Request:
+        """Read a request, its gadgets as tools."""
+        gadgets: list[Any] = body.get("gadgets") or []
+        tools = [Tool.from_json_schema(one["label"], one["shape"]) for one in gadgets]
+        return replace(super().request(body), given_tools=tools)
+
+    def turns(self, request: Request) -> Iterator[Turn]:
+        """Return the conversation; a turn of the gadgets holds a result for each."""
+        for turn in request.turns:
+            held: Any = turn
+            if held["by"] == "gadget":
+                for part in held["says"]:
+                    yield Turn("tool", part["outcome"], call_id=f"call_{part['ticket']}")
+            elif held["by"] == "engine":
+                draft = _draft_of(held)
+                calls = tuple(replace(call, id=f"call_{call.id}") for call in draft.calls)
+                yield Turn("assistant", draft.text, calls)
+            else:
+                yield Turn(_ROLES[held["by"]], held["says"])
+
+    def response(self, reply: ModelReply, body: dict[str, Any]) -> dict[str, Any]:
+        """Write a reply."""
+        draft = reply.draft
+        ending = Code.REPLY_REFUSAL if draft.refusal else reply.ending
+        halt: str | None = "used" if reply.promised else "told"
+        if ending is not None:
+            halt = _HALTS.get(ending)
+        if halt is None:
+            return self.error(ServedError(500, "the engine broke off"))[1]
+
+        said = draft.text if draft.other is None else draft.other
+        words = [] if said is None else [{"words": said}]
+        given, made = reply.usage or (0, 0)
+        return {
+            "turn": {"by": "engine", "says": [*words, *map(_written_use, draft.calls)]},
+            "halt": halt,
+            "meter": {"in": given, "out": made},
+        }
+
+    def events(self, response: Any, body: dict[str, Any]) -> Iterator[Any]:
+        """Take a response apart: a character an event, of arguments three."""
+        if not isinstance(response, dict) or "turn" not in response:
+            yield response
+            return
+
+        for part in response["turn"]["says"]:
+            if isinstance(part.get("words"), str):
+                yield from ({"words": character} for character in part["words"])
+            elif "words" in part:
+                yield part
+            else:
+                yield {"gadget": part["gadget"], "ticket": part["ticket"]}
+                given = part["with"]
+                text = given if isinstance(given, str) else json.dumps(given)
+                yield from ({"with": text[at : at + 3]} for at in range(0, len(text), 3))
+
+        yield {"halt": response["halt"], "meter": response["meter"]}
+
+    def error(self, error: ServedError) -> tuple[int, dict[str, Any]]:
+        """Write an error, which comes as any other response."""
+        sort = _SORTS.get(error.status, "down" if error.status >= 500 else "wrong")
+        return 200, {"mishap": {"why": error.message, "sort": sort}}
+
+
+def _written_use(call: DraftCall) -> dict[str, Any]:
+    """Write a call: arguments that are not the JSON of an object stand there as their text."""
+    ticket = call.id
+    if isinstance(ticket, str) and ticket.removeprefix("call_").isdecimal():
+        ticket = int(ticket.removeprefix("call_"))
+
+    given = call.arguments
+    try:
+        read = json.loads(str(given), parse_constant=_refused)
+    except (ValueError, RecursionError):
+        read = None
+
+    if isinstance(read, dict) and json.dumps(read, ensure_ascii=False) == given:
+        given = read
+
+    return {"gadget": call.name, "ticket": ticket, "with": given}
+
+
+def _refused(word: str) -> None:
+    raise ValueError(word)
+
+
+TOY_WRITER = ToyWriter(TOY)
+"""The server of the toy, to register with the test kit."""

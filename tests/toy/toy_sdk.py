@@ -74,9 +74,14 @@ class Talks:
 class Toy:
     """The client."""
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, transport: httpx.BaseTransport | None = None) -> None:
         self.base_url = base_url
-        self.talks = Talks(httpx.Client(base_url=base_url))
+        self._client = httpx.Client(base_url=base_url, transport=transport)
+        self.talks = Talks(self._client)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
 
 
 class AsyncTalks:
@@ -94,9 +99,9 @@ class AsyncTalks:
 class AsyncToy:
     """The async client."""
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.base_url = base_url
-        self._client = httpx.AsyncClient(base_url=base_url)
+        self._client = httpx.AsyncClient(base_url=base_url, transport=transport)
         self.talks = AsyncTalks(self._client)
 
     async def close(self) -> None:

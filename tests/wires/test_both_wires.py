@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing._event_streams import events, response_events
+from strictreply.testing._chat_writer import events
+from strictreply.testing._responses_writer import RESPONSES_WRITER
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, Server, call, completion, http
 from support.scripted_responses import call_item, response, text_item
 
@@ -160,7 +161,8 @@ def served(api: str, replies: list[dict[str, Any]], *, streamed: bool) -> Server
     if not streamed:
         return Server(*replies)
     written = [
-        events(reply, usage=True) if api == "chat" else response_events(reply) for reply in replies
+        events(reply, usage=True) if api == "chat" else RESPONSES_WRITER.stream(reply, {})
+        for reply in replies
     ]
     return Server(
         *(http.Response(200, headers=EVENTS, content=b"".join(parts)) for parts in written)

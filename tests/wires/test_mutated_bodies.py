@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.testing._event_streams import as_response, events, response_events
+from strictreply.testing._chat_writer import events
+from strictreply.testing._responses_writer import RESPONSES_WRITER, as_response
 from support.openai_shapes import call, completion, message
 from support.scripted import SCHEMA, Server, http
 from support.streamed_replies import policy
@@ -129,7 +130,7 @@ def test_whatever_a_server_writes_no_foreign_exception_comes(
         told = parsed(events(reply, usage=True)) if is_stream else [reply]
     else:
         whole = as_response(reply, {"model": "m", "input": "Find tea."})
-        told = parsed(response_events(whole)) if is_stream else [whole]
+        told = parsed(RESPONSES_WRITER.stream(whole, {})) if is_stream else [whole]
 
     count = WHOLE if pytestconfig.option.whole else SAMPLE
     tried = mutated(told, count, random.Random(f"{name} {wire} {is_stream}"))

@@ -12,7 +12,7 @@ import pytest
 
 import strictreply as sr
 from strictreply.core.forms import typed_event
-from strictreply.testing._event_streams import response_events
+from strictreply.testing._responses_writer import RESPONSES_WRITER
 from support.scripted import Server, http
 from support.scripted_responses import (
     FLAT_SEARCH,
@@ -80,7 +80,7 @@ def test_sparse_items_and_extensions_pass(items: list[Any], streamed: bool) -> N
         assert [item.to_dict() for item in asked(Server(whole)).output] == expected
         return
 
-    written = [*response_events(whole), b"data: [DONE]\n\n"]
+    written = [*RESPONSES_WRITER.stream(whole, {}), b"data: [DONE]\n\n"]
     written.insert(1, typed_event(SHOWN))
     body = http.Response(
         200, content=b"".join(written), headers={"content-type": "text/event-stream"}

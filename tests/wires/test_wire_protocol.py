@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.testing._event_streams import as_response
+from strictreply.testing._responses_writer import as_response
 from strictreply.wires import WIRES, wire_for, wire_of
 from support.scripted import SCHEMA, USER, Server, call, completion
 

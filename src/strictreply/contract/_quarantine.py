@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from strictreply.contract._tool import Tool, declared_name, tool_of
+from strictreply.contract._tool import Tool, declared_name
 from strictreply.values._errors import ContractError, warn_of_declaration
 from strictreply.values._issues import Category, Issue
 from strictreply.values._limits import Extra, Formats
@@ -55,7 +55,7 @@ def quarantined(
         place = f"tools[{number}]"
         name = declared_name(declaration) or place
         try:
-            tool = tool_of(declaration, extra=extra, formats=formats)
+            tool = Tool.of(declaration, extra=extra, formats=formats)
             _refuse_name(tool, index)
         except ContractError as error:
             words = str(error).removesuffix(f" (at {error.path})")

@@ -221,6 +221,20 @@ class Tool(Generic[P, R_co]):
             object.__setattr__(self, "origin", replace(origin, context=takers))
 
     @classmethod
+    def of(
+        cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None
+    ) -> Tool[..., Any]:
+        """Take whatever a user may declare a tool by.
+
+        That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool
+        definition, or an entry of an MCP ``tools/list`` as a mapping or an object. Definitions are
+        compiled once, however often they are given. ``extra`` and ``formats`` None keep what the
+        declaration says. Raises ContractError on anything else, and when the declaration itself is
+        wrong.
+        """
+        return tools_of([declaration], extra=extra, formats=formats)[0]
+
+    @classmethod
     def from_function(
         cls, function: Callable[Q, R], **keywords: Unpack[ToolKeywords]
     ) -> Tool[Q, R]:
@@ -467,20 +481,6 @@ def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolK
     return Tool.from_function(function, **keywords)
 
 
-def tool_of(
-    declaration: object, *, extra: Extra | None = None, formats: Formats | None = None
-) -> Tool[..., Any]:
-    """Take whatever a user may declare a tool by.
-
-    That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool
-    definition, or an entry of an MCP ``tools/list`` as a mapping or an object. Definitions are
-    compiled once, however often they are given. ``extra`` and ``formats`` None keep what the
-    declaration says. Raises ContractError on anything else, and when the declaration itself is
-    wrong.
-    """
-    return tools_of([declaration], extra=extra, formats=formats)[0]
-
-
 def tools_of(
     declarations: Iterable[object],
     *,
@@ -488,7 +488,7 @@ def tools_of(
     formats: Formats | None = None,
     are_strangers: bool = False,
 ) -> list[Tool[..., Any]]:
-    """Take the tools of one contract or request, each as :func:`tool_of` does.
+    """Take the tools of one contract or request, each as :meth:`Tool.of` does.
 
     With ``are_strangers`` a definition is never refused for its schema, and nothing is warned of:
     see :func:`unheld_words`.

@@ -33,7 +33,6 @@ from strictreply.coordination.actions import (
 from strictreply.core import DEFAULT_LIMITS, JSON, JSONObject
 from strictreply.core.judging import Findings, by_name
 from strictreply.core.text import pointer
-from strictreply.core.tools import tool_of
 
 __all__ = ["END_NODE", "USER", "ActionTerms", "Topology", "TopologyEdge"]
 
@@ -509,7 +508,7 @@ class ActionTerms:
     """Where the conversation stands, for the ids of agents' instances; empty when unknown."""
 
 
-# Anything that declares tools (see tool_of), in a list, or in a mapping by the tools' names.
+# Anything that declares tools (see Tool.of), in a list, or in a mapping by the tools' names.
 Declared: TypeAlias = Iterable[object] | Mapping[str, object]
 
 
@@ -562,9 +561,9 @@ def compiled(declared: object) -> dict[str, Tool]:
     """
     if isinstance(declared, Mapping):
         named = cast("Mapping[str, object]", declared)
-        return by_name(replace(tool_of(tool), name=name) for name, tool in named.items())
+        return by_name(replace(Tool.of(tool), name=name) for name, tool in named.items())
     if isinstance(declared, Iterable) and not isinstance(declared, str):
-        return by_name(tool_of(tool) for tool in declared)
+        return by_name(Tool.of(tool) for tool in declared)
 
     raise ContractError(
         f"tools must be a list of tools, or a mapping by name, not {type(declared).__name__}"

@@ -19,9 +19,17 @@ if TYPE_CHECKING:
     from strictreply.testing._script_server import ScriptServer
     from strictreply.testing._scripts import Asked, ScriptedModel
     from strictreply.testing._server import LoopbackServer
+    from strictreply.testing._serving import register_writer, writer_named
     from strictreply.testing._signed_thoughts import SignedThoughts
     from strictreply.testing._steps import Fault, Kind, Step
-    from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
+    from strictreply.testing._wire import (
+        HTTPReply,
+        ServedError,
+        assistant,
+        completion,
+        native_call,
+    )
+    from strictreply.testing._writer import ModelReply, Turn, Writer
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 
 _NAMES_IN = {
@@ -29,10 +37,12 @@ _NAMES_IN = {
     "_probing.client_verdicts": ("no_backoff",),
     "_script_server": ("ScriptServer",),
     "_scripts": ("Asked", "ScriptedModel"),
+    "_serving": ("register_writer", "writer_named"),
     "_server": ("LoopbackServer",),
     "_signed_thoughts": ("SignedThoughts",),
     "_steps": ("Fault", "Kind", "Step"),
-    "_wire": ("HTTPReply", "assistant", "completion", "native_call"),
+    "_wire": ("HTTPReply", "ServedError", "assistant", "completion", "native_call"),
+    "_writer": ("ModelReply", "Turn", "Writer"),
     "mounting": ("AsyncScriptedClient", "ScriptedClient"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}
@@ -44,11 +54,15 @@ __all__ = [
     "HTTPReply",
     "Kind",
     "LoopbackServer",
+    "ModelReply",
     "ScriptServer",
     "ScriptedClient",
     "ScriptedModel",
+    "ServedError",
     "SignedThoughts",
     "Step",
+    "Turn",
+    "Writer",
     "assistant",
     "completion",
     "faults",
@@ -56,6 +70,8 @@ __all__ = [
     "no_backoff",
     "ok",
     "record",
+    "register_writer",
+    "writer_named",
 ]
 
 

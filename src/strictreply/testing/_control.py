@@ -29,17 +29,9 @@ from strictreply.testing._scripts import (
     turns_of_model,
 )
 from strictreply.testing._server import is_loopback
+from strictreply.testing._serving import respond, routed, routes
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
-from strictreply.testing._wire import (
-    ROUTES,
-    CallIds,
-    HTTPReply,
-    Responder,
-    Served,
-    error_reply,
-    respond,
-    routed,
-)
+from strictreply.testing._wire import CallIds, HTTPReply, Responder, Served, error_reply
 from strictreply.testing.faults import CATALOGUE, FaultNotMade, entry_named
 
 # The header of a request that chooses its step: a step's JSON, or the name of a fault alone.
@@ -182,7 +174,7 @@ class ScriptControl:
         headers: Mapping[str, str],
     ) -> HTTPReply:
         """Answer one request: of the control by itself, of an API with a step."""
-        route = routed(method, target, {**ROUTES, **_CONTROLS})
+        route = routed(method, target, {**routes(), **_CONTROLS})
         if isinstance(route, HTTPReply):
             return route
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any
 
-from strictreply.core import JSON, EventReader, JSONObject
-from strictreply.core.forms import event, typed_event
-from strictreply.testing._event_streams import is_of_responses, response_events
+from strictreply.core import JSON, JSONObject
+from strictreply.testing._chat_writer import CHAT_WRITER
+from strictreply.testing._serving import WRITERS, sent_of, writer_of
 from strictreply.testing._steps import Step
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Served, assistant, completion
+from strictreply.testing._wire import HTTPReply, Served, assistant, completion
+from strictreply.wires import wire_of
 
 GIVEN = ("body", "stream", "content")
 """What a given reply may be, each a member of its step."""
 
 _OF_A_BODY = frozenset({"choices", "output", "error", "object"})
 _OF_A_STREAM = ("data:", "event:", ":")
-_BLANK_LINE = re.compile(r"(?<=\n\n)|(?<=\r\n\r\n)")
 
 
 def given_in(text: str, status: int | None = None) -> JSONObject:
@@ -34,7 +31,8 @@ def given_in(text: str, status: int | None = None) -> JSONObject:
     except (ValueError, RecursionError):
         value = None
 
-    if isinstance(value, dict) and not _OF_A_BODY.isdisjoint(value):
+    is_of_other = wire_of(value) is not CHAT_WRITER.wire
+    if isinstance(value, dict) and (is_of_other or not _OF_A_BODY.isdisjoint(value)):
         return {"body": value, **record}
     if status is not None and status != HTTPStatus.OK:
         return {"body": text if value is None else value, **record}
@@ -66,37 +64,9 @@ def _streamed(text: str, status: int, request: JSONObject) -> HTTPReply:
     if not request.get("stream"):
         raise ValueError('a given stream needs a request with {"stream": true}')
 
-    written = _translatable(text) if is_of_responses(request) else _events_in(text)
-    return HTTPReply(status, EVENT_STREAM, tuple(written), framing="chunked")
-
-
-def _events_in(text: str) -> Iterator[bytes]:
-    """Cut a stream behind its blank lines."""
-    return (piece.encode() for piece in _BLANK_LINE.split(text) if piece)
-
-
-def _translatable(text: str) -> Iterator[bytes]:
-    """Spell the chunks of chat completions in a stream as the kit does, which can translate them.
-
-    All other events are as they were.
-    """
-    for piece in _events_in(text):
-        reader = EventReader()
-        found = [*reader.feed(piece), *reader.last()]
-        chunk = _chunk(found[0].data) if len(found) == 1 and not found[0].name else None
-        yield piece if chunk is None else event(chunk)
-
-
-def _chunk(data: Any) -> JSONObject | None:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-
-    if not isinstance(value, dict) or "choices" not in value:
-        return None
-
-    return {"id": value.get("id"), **value, "object": "chat.completion.chunk"}
+    writer = writer_of(request)
+    events = tuple(writer.given_events(text))
+    return HTTPReply(status, writer.stream_headers, events, framing="chunked")
 
 
 def _body(body: JSON, status: int, request: JSONObject) -> Served:
@@ -105,14 +75,18 @@ def _body(body: JSON, status: int, request: JSONObject) -> Served:
     if status != HTTPStatus.OK:
         return HTTPReply.json(status, body)
 
-    is_response = isinstance(body, dict) and "output" in body and "choices" not in body
-    if not is_response:
+    written_by = WRITERS.get(wire_of(body).name, CHAT_WRITER)
+    if written_by is CHAT_WRITER:
         return body
     if not request.get("stream"):
         return HTTPReply.json(status, body)
 
-    parts = response_events(body) if is_of_responses(request) else (typed_event(body),)
-    return HTTPReply(status, EVENT_STREAM, parts, framing="chunked")
+    asked_by = writer_of(request)
+    parts: tuple[bytes, ...] = (written_by.wire.event_bytes(body),)
+    if written_by is asked_by:
+        parts = asked_by.stream(body, sent_of(request))
+
+    return HTTPReply(status, asked_by.stream_headers, parts, framing="chunked")
 
 
 def _content(content: JSON, status: int, request: JSONObject) -> Served:

@@ -9,9 +9,8 @@ from typing import Self, cast
 
 import pytest
 
-from strictreply import StrictReplyError
+from strictreply import StrictReplyError, Tool
 from strictreply.core import JSON, JSONObject
-from strictreply.core.tools import tool_of
 from strictreply.testing import ok
 from strictreply.testing._scripts import Demand, DemandHints, ScriptedModel
 from strictreply.testing._steps import Fault, Harm, Kind, ReplyPlace, Step, Target, named, place_of
@@ -185,7 +184,7 @@ def _asked(
         return
 
     # without their checks, which may need what a test does not have
-    tools = [replace(tool_of(tool), check=None) for tool in declared]
+    tools = [replace(Tool.of(tool), check=None) for tool in declared]
     written = place == "union"
     hints = DemandHints(tools=tuple(tools)) if written else DemandHints()
     demand = Demand({**request, "tools": tools} if tools and not written else request, hints)

@@ -24,14 +24,15 @@ from openai import AsyncOpenAI, OpenAI
 from strictreply.batch.lines import LINE_LIMITS
 from strictreply.core import JSON, JSONObject, decode
 from strictreply.core.calls import credentials_of
-from strictreply.core.forms import BROKEN_OFF, is_response
-from strictreply.testing._event_streams import assembled, events, response_events
+from strictreply.core.forms import BROKEN_OFF
 from strictreply.testing._recordings import (
     Redaction,
     RedactText,
 )
+from strictreply.testing._serving import assembled, writer_named
 from strictreply.testing._wire import HTTPReply, WireEnding
 from strictreply.testing.mounting import library_of
+from strictreply.wires import wire_of
 
 Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
 
@@ -93,11 +94,8 @@ class RecordedExchange:
             body = redaction.text(text).encode("utf-8", "surrogateescape")
         else:
             usage = isinstance(redacted, dict) and "usage" in redacted
-            parts = (
-                response_events(redacted)
-                if is_response(redacted)
-                else events(redacted, usage=usage)
-            )
+            writer = writer_named(wire_of(redacted).name)
+            parts = writer.stream(redacted, {"stream_options": {"include_usage": usage}})
 
             match redacted:  # a stream that broke off still has no end
                 case {"output": _, "status": status} if status == BROKEN_OFF:

@@ -21,17 +21,10 @@ from strictreply.core import JSON, JSONObject, shape
 from strictreply.core.forms import SHAPING
 from strictreply.core.judging import Dialects, callable_tools
 from strictreply.core.text import plural, printable
-from strictreply.testing._event_streams import as_response, assembled, is_of_responses
 from strictreply.testing._server import LoopbackServer
+from strictreply.testing._serving import assembled, render, sent_of, writer_of
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
-from strictreply.testing._wire import (
-    CallIds,
-    HTTPReply,
-    Served,
-    error_reply,
-    is_whole_stream,
-    render,
-)
+from strictreply.testing._wire import CallIds, HTTPReply, Served, error_reply, is_whole_stream
 from strictreply.testing.mounting import (
     AsyncScriptedClient,
     ScriptedClient,
@@ -135,7 +128,7 @@ class Demand:
         if not (is_whole_stream(served) and self.request.get("stream")):
             return True
 
-        reply = render(served, self.request, of_responses=is_of_responses(self.request))
+        reply = render(served, sent_of(self.request), writer_of(self.request))
         return not replace(self, dialects="strict").admits(assembled(reply.body))
 
     def admits(self, served: Served) -> bool:
@@ -143,11 +136,13 @@ class Demand:
 
         It is judged by the API that the request came by.
         """
-        if is_of_responses(self.request) and not isinstance(served, HTTPReply):
-            response = as_response(served, self.request)
-            return not isinstance(self.contract.check(response, api="responses"), Invalid)
+        writer = writer_of(self.request)
+        response = served
+        if not isinstance(served, HTTPReply):
+            response = writer.written(served, sent_of(self.request))
 
-        return not isinstance(self.contract.check(served, api="chat"), Invalid)
+        api: Any = writer.wire.name
+        return not isinstance(self.contract.check(response, api=api), Invalid)
 
     def good(self, *, again: bool = False) -> Served:
         """Return a good reply: a call first, and after the results what ends the conversation.

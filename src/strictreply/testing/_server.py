@@ -18,6 +18,7 @@ from ipaddress import ip_address
 from socketserver import ThreadingTCPServer
 from typing import Any, Self, cast
 
+from strictreply.testing._serving import respond
 from strictreply.testing._wire import (
     Control,
     HTTPReply,
@@ -25,7 +26,6 @@ from strictreply.testing._wire import (
     WireEnding,
     ending_of,
     error_reply,
-    respond,
     wire,
 )
 

@@ -8,14 +8,14 @@ from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from strictreply.core import JSON, JSONObject
-from strictreply.core.forms import event, peek
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import event, events
 from strictreply.testing._wire import (
     EVENT_STREAM,
     HTTPReply,
     Responder,
     Served,
     error_reply,
+    member,
 )
 
 ThoughtSpelling: TypeAlias = Literal["thinking_blocks", "reasoning_details", "content"]
@@ -108,13 +108,13 @@ class SignedThoughts:
         now = _Conversation(request)
         messages: list[Any] = request.get("messages") or []
         for at, message in enumerate(messages):
-            if peek(message, "role") != "assistant":
+            if member(message, "role") != "assistant":
                 continue
 
             signatures = list(_signatures_in(message))
-            is_latest = all(peek(later, "role") != "user" for later in messages[at:])
+            is_latest = all(member(later, "role") != "user" for later in messages[at:])
             must_think = is_latest and not self._unthinking
-            if must_think and not signatures and peek(message, "tool_calls"):
+            if must_think and not signatures and member(message, "tool_calls"):
                 return _THOUGHTLESS.format(at=at)
 
             for signature in signatures:
@@ -129,10 +129,10 @@ class SignedThoughts:
         return None
 
     def _thought(self, signature: str, number: int) -> JSONObject:
-        kind, member = _TYPES[self._spelling]
+        kind, text = _TYPES[self._spelling]
         thought: JSONObject = {
             "type": kind,
-            member: f"thought {number} of several words",
+            text: f"thought {number} of several words",
             "signature": signature,
         }
         if self._spelling == "reasoning_details":
@@ -150,15 +150,15 @@ class SignedThoughts:
 
     def _streamed(self, served: JSONObject, request: JSONObject, thought: JSONObject) -> HTTPReply:
         """Return a stream: first the fragments of the thought, then what the model says."""
-        _, member = _TYPES[self._spelling]
+        _, text = _TYPES[self._spelling]
         name = self._spelling
 
         around = {key: value for key, value in served.items() if key not in {"choices", "usage"}}
         around["object"] = "chat.completion.chunk"
         fragments: list[JSONObject] = [
-            thought | {member: piece, "signature": None} for piece in thought[member].split(" ")
+            thought | {text: piece, "signature": None} for piece in thought[text].split(" ")
         ]
-        fragments.append(thought | {member: ""})
+        fragments.append(thought | {text: ""})
 
         parts: list[bytes] = []
         for fragment in fragments:
@@ -167,7 +167,7 @@ class SignedThoughts:
             chunk: JSONObject = {**around, "choices": [choice]}
             parts.append(event(chunk))
 
-        wants_usage = bool(peek(request.get("stream_options"), "include_usage"))
+        wants_usage = bool(member(request.get("stream_options"), "include_usage"))
         parts += events(served, usage=wants_usage)
         return HTTPReply(200, EVENT_STREAM, tuple(parts), framing="chunked")
 
@@ -194,14 +194,14 @@ class _Conversation:
 
 
 def _message(served: object) -> object:
-    choices = None if isinstance(served, HTTPReply) else peek(served, "choices")
-    return peek(choices[0], "message") if isinstance(choices, list) and choices else None
+    choices = None if isinstance(served, HTTPReply) else member(served, "choices")
+    return member(choices[0], "message") if isinstance(choices, list) and choices else None
 
 
 def _signatures_in(message: object) -> Iterator[str]:
     for name in _TYPES:
-        listed = peek(message, name)
+        listed = member(message, name)
         for thought in listed if isinstance(listed, list) else ():
-            signature = peek(thought, "signature")
+            signature = member(thought, "signature")
             if isinstance(signature, str):
                 yield signature

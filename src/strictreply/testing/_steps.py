@@ -25,7 +25,7 @@ import strictreply
 from strictreply import Contract, Tool
 from strictreply.core import JSON, Answer, JSONObject
 from strictreply.core.judging import Channel
-from strictreply.core.tools import tool_of, with_schema_rules
+from strictreply.core.tools import with_schema_rules
 from strictreply.schema import Schema
 from strictreply.testing._wire import Served, assistant, completion, native_call
 
@@ -93,7 +93,7 @@ class Target:
             value = _fitting(schema, given, "the answer")
             return cls(value, place, schema, None, declared, given is not None)
 
-        tool = replace(_of(tool_of, declared), check=None)
+        tool = replace(_of(Tool.of, declared), check=None)
         value = _fitting(tool.parameters, given, tool.name)
         return cls(value, place, tool.parameters, tool, declared, given is not None)
 
@@ -198,7 +198,7 @@ def spelled(declared: object, *, tool: bool = True) -> str:
     if not tool:
         return repr(declared)
 
-    known = tool_of(declared)
+    known = Tool.of(declared)
     options = {"extra": known.extra, "formats": known.formats}
     text = "".join(
         f", {word}={value!r}"

@@ -1,7 +1,4 @@
-"""Completions and HTTP responses of a served model.
-
-Here are also the routes of requests, and the bytes of HTTP.
-"""
+"""What is served: completions, errors and HTTP responses, and the bytes of these."""
 
 from __future__ import annotations
 
@@ -15,30 +12,21 @@ from http import HTTPStatus
 from http.client import responses
 from itertools import chain, count, repeat
 from threading import Lock
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
-from strictreply import ContractError
 from strictreply.core import JSON, JSONObject
-from strictreply.core.forms import ids_in, peek
-from strictreply.testing._event_streams import (
-    as_chat_request,
-    as_response,
-    events,
-    response_events,
-    retold,
-)
+from strictreply.wires import wire_named
 
+CHAT = wire_named("chat")
 MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 # The statuses without a body (RFC 9110 section 6.4.1).
 _BODILESS = {*range(HTTPStatus.OK), HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
-ROUTES: Mapping[str, str] = {
-    "/chat/completions": "POST",
-    "/responses": "POST",
-    "/models": "GET",
-    "/health": "GET",
-}
-"""The end of each path that is served, and its method."""
+
+
+def member(value: object, name: str) -> JSON:
+    """Return a member of JSON, however odd that is; None where it has none of that name."""
+    return value.get(name) if isinstance(value, dict) else None
 
 
 class WireEnding(StrEnum):
@@ -58,6 +46,22 @@ class Pause:
     """
 
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServedError:
+    """An error of a server, in no API's form."""
+
+    status: int
+    """The HTTP status by which it is known."""
+    message: str
+    """What is wrong, in words."""
+    kind: str = "invalid_request_error"
+    """The type of the error, in OpenAI's words."""
+    param: str | None = None
+    """The member of the request at fault; None when there is none."""
+    code: str | None = None
+    """The fault, in OpenAI's words; None when it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,8 @@ class HTTPReply:
     """
     endless: bool = False
     """Whether the last part is repeated until the client leaves; a serving bounds it."""
+    error: ServedError | None = field(default=None, repr=False, compare=False)
+    """The error in the body, which a writer spells as its API does; None for no error."""
 
     @classmethod
     def json(cls, status: int, body: JSON, headers: Mapping[str, str] | None = None) -> HTTPReply:
@@ -121,8 +127,18 @@ def error_reply(
 
     ``param`` names the member at fault, ``code`` the fault; each is None when there is none.
     """
-    error: JSON = {"message": message, "type": kind, "param": param, "code": code}
-    return HTTPReply.json(status, {"error": error}, headers)
+    return http_error(ServedError(status, message, kind, param, code), headers)
+
+
+def http_error(error: ServedError, headers: Mapping[str, str] | None = None) -> HTTPReply:
+    """Write an error in OpenAI's shape."""
+    written: JSON = {
+        "message": error.message,
+        "type": error.kind,
+        "param": error.param,
+        "code": error.code,
+    }
+    return replace(HTTPReply.json(error.status, {"error": written}, headers), error=error)
 
 
 def completion(
@@ -164,25 +180,6 @@ def assistant(content: JSON = None, calls: list[JSON] | None = None, **more: JSO
     """Write an assistant message."""
     message: JSONObject = {"role": "assistant", "content": content, "refusal": None}
     return message | ({"tool_calls": calls} if calls else {}) | more
-
-
-def render(served: Served, request: JSONObject, *, of_responses: bool = False) -> HTTPReply:
-    """Make the response to a request.
-
-    A completion goes out plain or as events, as ``stream`` and the API say.
-    """
-    if isinstance(served, HTTPReply):
-        if not of_responses:
-            return served
-        return replace(served, parts=retold(served.parts, request, endless=served.endless))
-
-    response = as_response(served, request) if of_responses else served
-    if not request.get("stream"):
-        return HTTPReply.json(HTTPStatus.OK, response)
-
-    usage = bool(peek(request.get("stream_options"), "include_usage"))
-    parts = response_events(response) if of_responses else events(response, usage=usage)
-    return HTTPReply(HTTPStatus.OK, EVENT_STREAM, parts, framing="chunked")
 
 
 def wire(
@@ -251,91 +248,6 @@ def is_whole_stream(reply: HTTPReply) -> bool:
     return reply.headers == EVENT_STREAM and ending_of(reply) is WireEnding.WHOLE
 
 
-def respond(
-    responder: Responder,
-    method: str,
-    target: str,
-    body: bytes,
-    _headers: Mapping[str, str] | None = None,
-) -> HTTPReply:
-    """Answer one request, under any prefix of the path, as a :data:`Control` may.
-
-    A responder that raises is a 500.
-    """
-    route = routed(method, target, ROUTES)
-    if isinstance(route, HTTPReply):
-        return route
-    if route == "/health":
-        return HTTPReply.json(200, {"status": "ok"})
-
-    if route == "/models":
-        model: JSON = {"id": "scripted", "object": "model", "created": 0, "owned_by": "strictreply"}
-        return HTTPReply.json(200, {"object": "list", "data": [model]})
-
-    of_responses = route == "/responses"
-    request = read_request(body, of_responses=of_responses)
-    if isinstance(request, HTTPReply):
-        return request
-
-    try:
-        try:
-            asked = as_chat_request(request) if of_responses else request
-        except ContractError as error:  # the contract's own words, of what no reply could honour
-            return error_reply(400, str(error))
-
-        return render(responder(asked), request, of_responses=of_responses)
-    except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
-        return error_reply(500, f"the responder raised {type(error).__name__}", kind="server_error")
-
-
-def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPReply:
-    """Return the one of ``routes`` that the path ends in.
-
-    Returns the 404 that lists them when there is none, or the 405 that names the right method.
-    """
-    path = target.partition("?")[0].rstrip("/")
-    route = next((route for route in routes if path.endswith(route)), None)
-    if route is None:
-        served = ", ".join(f"{method} …{route}" for route, method in routes.items())
-        return error_reply(404, f"unknown path; what is served: {served}", code="unknown_url")
-
-    if method != routes[route]:
-        words = f"use {routes[route]} here"
-        allowed = {"Allow": routes[route]}
-        return error_reply(405, words, code="method_not_allowed", headers=allowed)
-
-    return route
-
-
-def read_request(body: bytes, *, of_responses: bool = False) -> JSONObject | HTTPReply:
-    """Read the body of a request, or return the 400 that says what is wrong with it."""
-    try:
-        value: object = json.loads(body)
-    except (ValueError, RecursionError):
-        return error_reply(400, "the body is not valid JSON", code="invalid_json")
-
-    if not isinstance(value, dict):
-        return error_reply(400, "the body must be a JSON object", code="invalid_type")
-
-    request = cast("JSONObject", value)
-    if not isinstance(request.get("model"), str):
-        return error_reply(400, "'model' must be a string", param="model", code="invalid_type")
-
-    param = "messages"
-    words = "a list of objects, at least one"
-    if of_responses:
-        param = "input"
-        words = "a text or a list of items"
-
-    given: object = request.get(param)
-    items = [given] if of_responses and isinstance(given, str) else given
-    kinds: Any = (str, dict) if of_responses else dict
-    if isinstance(items, list) and items and all(isinstance(one, kinds) for one in items):
-        return request
-
-    return error_reply(400, f"'{param}' must be {words}", param=param)
-
-
 _WRITTEN_ID = re.compile(rb'(?<="id": ")call_[0-9]+(?=")')  # in the body of a raw response
 
 
@@ -359,8 +271,9 @@ class CallIds:
         own = dict.fromkeys(filter(None, ids))
 
         messages: Any = request.get("messages")
+        turns = messages if isinstance(messages, list) else ()
         with self._lock:
-            taken = self._given.union(ids_in(messages if isinstance(messages, list) else ()))
+            taken = self._given.union(CHAT.replay.ids(turns))
             numbered = (f"call_{number}" for number in count(1))
             free = (id_ for id_ in numbered if id_ not in taken and id_ not in own)
             renamed = {id_: next(free) for id_ in own if id_ in taken}
@@ -385,8 +298,8 @@ def _rewritten(reply: HTTPReply, renamed: Mapping[str, str]) -> HTTPReply:
 
 def _calls(served: Served) -> Iterator[JSONObject]:
     """Yield the calls in every choice of a completion, however odd it is; a response has none."""
-    choices = peek(served, "choices")
+    choices = member(served, "choices")
     for choice in choices if isinstance(choices, list) else ():
-        calls = peek(peek(choice, "message"), "tool_calls")
+        calls = member(member(choice, "message"), "tool_calls")
         listed = calls if isinstance(calls, list) else [calls]
         yield from (call for call in listed if isinstance(call, dict))

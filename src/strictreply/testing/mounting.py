@@ -23,7 +23,8 @@ from openai.types.chat import ChatCompletion
 
 from strictreply.core import JSONObject
 from strictreply.core.forms import as_json
-from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, respond, wire
+from strictreply.testing._serving import respond
+from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, wire
 
 if TYPE_CHECKING:
     from respx import MockRouter

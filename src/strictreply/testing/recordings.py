@@ -27,10 +27,10 @@ from strictreply.batch.lines import STDIN, Line, open_lines
 from strictreply.core import JSON, JSONObject, Request
 from strictreply.core.text import capped, plural, printable
 from strictreply.testing import _html as html
-from strictreply.testing._event_streams import as_chat_request, is_of_responses
 from strictreply.testing._html import anchor, element, row, slug
 from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine
 from strictreply.testing._scripts import Asked
+from strictreply.testing._serving import writer_named
 from strictreply.testing._steps import Harm
 from strictreply.wires import wire_named
 
@@ -253,9 +253,9 @@ def _asked_next(judged: RecordedVerdict) -> str:
     if following is None:
         return ""
 
-    first = as_chat_request(asked) if is_of_responses(asked) else asked
-    second = as_chat_request(following) if is_of_responses(following) else following
-    return Asked(2, second, None, Asked(1, first, None)).correction
+    writer = writer_named(recording.api)
+    first = Asked(1, writer.asked(asked), None)
+    return Asked(2, writer.asked(following), None, first).correction
 
 
 def _judged(

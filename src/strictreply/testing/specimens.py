@@ -13,8 +13,7 @@ from strictreply import Issue, Tool
 from strictreply.core import JSON, JSONObject
 from strictreply.core.schemas import FORMAT_SAMPLES
 from strictreply.core.text import printable
-from strictreply.core.tools import tool_of
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._scripts import abridged
 from strictreply.testing._steps import Fault, Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Pause, Served, WireEnding
@@ -252,7 +251,7 @@ def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
     """
     place = entry.usual or entry.places[0]
     for one in [None] if place == "prose" else tools:
-        kind = tool_of(one).parameters.source if place == "json" else one
+        kind = Tool.of(one).parameters.source if place == "json" else one
         for fault in entry.all_for(kind, place=None if place == entry.usual else place):
             target = Target.of(kind, place=fault.place)
             yield Specimen(fault, target, judged(fault, target))

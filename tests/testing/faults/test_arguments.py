@@ -19,7 +19,6 @@ from strictreply import Tool
 from strictreply.core import JSON
 from strictreply.core.schemas import KEYWORDS
 from strictreply.core.text import pointer_tokens
-from strictreply.core.tools import tool_of
 from strictreply.schema._vocabulary import SchemaRule
 from strictreply.testing import faults
 from strictreply.testing._steps import CANARY, Fault, Kind, Target
@@ -32,7 +31,7 @@ from support.loops import some
 from support.testing.faults.schemas import schemas
 from support.testing.tool_sample import SAMPLE
 
-TOOLS = {tool.name: tool for tool in map(tool_of, SAMPLE)}
+TOOLS = {tool.name: tool for tool in map(sr.Tool.of, SAMPLE)}
 ENTRIES = {name: entry for name, entry in faults.CATALOGUE.items() if entry.kind is Kind.ARGS}
 
 MADE: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -476,7 +475,7 @@ def test_the_order_is_the_same_in_every_process() -> None:
         "import json; from strictreply.testing import faults;"
         "from strictreply.contract._tool import Tool;"
         "from support.testing.tool_sample import SAMPLE;"
-        "made = [f for one in SAMPLE for f in faults.all_for(tool_of(one))];"
+        "made = [f for one in SAMPLE for f in faults.all_for(sr.Tool.of(one))];"
         "print(json.dumps([[f.id, f.served] for f in made]))"
     )
     told = [

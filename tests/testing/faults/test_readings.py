@@ -16,8 +16,8 @@ import pytest
 import strictreply as sr
 from streams.test_stream_faults_refused import INSTEAD, TARGETS, contract_of, made
 from strictreply.core import shape
-from strictreply.testing._event_streams import as_response
 from strictreply.testing._probing.client_verdicts import no_backoff
+from strictreply.testing._responses_writer import as_response
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind, Step
 from strictreply.testing._wire import HTTPReply, WireEnding

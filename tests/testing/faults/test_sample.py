@@ -15,7 +15,6 @@ import pytest
 
 import strictreply as sr
 from strictreply import Tool
-from strictreply.core.tools import tool_of
 from strictreply.testing import faults
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
@@ -66,7 +65,7 @@ def targets_in(place: ReplyPlace) -> list[Target]:
     if place == "prose":
         return [Target.of()]
     if place == "json":
-        return [Target.of(tool_of(one).parameters.source, place=place) for one in SAMPLE]
+        return [Target.of(sr.Tool.of(one).parameters.source, place=place) for one in SAMPLE]
     return [Target.of(one, place=place) for one in SAMPLE]
 
 
@@ -143,7 +142,7 @@ def test_names_are_unique() -> None:
     assert sorted(names) == sorted(faults.CATALOGUE)
 
 
-@pytest.mark.parametrize("tool", SAMPLE, ids=lambda tool: tool_of(tool).name)
+@pytest.mark.parametrize("tool", SAMPLE, ids=lambda tool: sr.Tool.of(tool).name)
 def test_the_source_of_a_fault_makes_it_again(tool: object) -> None:
     """The source that a report prints is Python that serves the same bytes, for every fault of the
     arguments.

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.testing import HTTPReply, assistant, completion, native_call
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._scripts import abridged
 from strictreply.testing._wire import Pause, WireEnding
 from strictreply.testing.faults import CATALOGUE

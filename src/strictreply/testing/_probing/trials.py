@@ -7,16 +7,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from strictreply.testing._event_streams import is_of_responses
 from strictreply.testing._scripts import (
     Demand,
 )
+from strictreply.testing._serving import writer_of
 from strictreply.testing._steps import Fault, Kind, Target
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.specimens import excerpt
 from strictreply.testing.survival import ProbeOutcome, ProbeRun
-from strictreply.wires import Api
 
 
 class ProbeTrial(NamedTuple):
@@ -72,7 +71,7 @@ def _trials(entry: Entry, demand: Demand, run: ProbeRun) -> Iterator[ProbeTrial]
     """
     seen: set[str] = set()
     names: dict[str, str] = {}  # those that Python takes, no two of them alike
-    api: Api = "responses" if is_of_responses(demand.request) else "chat"
+    api = writer_of(demand.request).wire.name
 
     for target in demand.targets:
         names[target.name] = re.sub(r"\W", "_", target.name) or "Answer"

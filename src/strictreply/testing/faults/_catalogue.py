@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 
 from strictreply import Invalid, Issue
 from strictreply.core import JSON, JSONObject, shape
-from strictreply.core.forms import peek
 from strictreply.core.text import pointer
 from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply, Served, native_call
-from strictreply.wires import Api
+from strictreply.testing._wire import HTTPReply, Served, member, native_call
 
 ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
 WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")  # the places where a reply is JSON
@@ -45,7 +43,7 @@ class Reading(StrEnum):
     )
 
     def is_good(
-        self, api: Api, *, is_streamed: bool = False, requires_arguments: bool = True
+        self, api: str, *, is_streamed: bool = False, requires_arguments: bool = True
     ) -> bool:
         """Report whether it is read as the good reply in one form over an API."""
         is_chat = api == "chat"
@@ -335,13 +333,13 @@ def _invented(spoiled: Spoiled, target: Target) -> tuple[str, ...]:
 
 def _texts_of(served: Served) -> list[str]:
     """Return the content of a completion and the arguments of its calls, where they are texts."""
-    choices = peek(served, "choices")
-    message = peek(choices[0], "message") if isinstance(choices, list) and choices else None
-    calls = peek(message, "tool_calls")
+    choices = member(served, "choices")
+    message = member(choices[0], "message") if isinstance(choices, list) and choices else None
+    calls = member(message, "tool_calls")
 
-    found = [peek(message, "content")]
+    found = [member(message, "content")]
     if isinstance(calls, list):
-        found += [peek(peek(call, "function"), "arguments") for call in calls]
+        found += [member(member(call, "function"), "arguments") for call in calls]
     return [text for text in found if isinstance(text, str)]
 
 

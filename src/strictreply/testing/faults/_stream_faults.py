@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from strictreply.core import JSON, JSONObject
-from strictreply.core.forms import DONE, event
-from strictreply.testing._event_streams import chunks
+from strictreply.testing._chat_writer import DONE, chunks, event
 from strictreply.testing._steps import CANARY, Kind, ReplyPlace, Target
 from strictreply.testing._wire import (
     EVENT_STREAM,

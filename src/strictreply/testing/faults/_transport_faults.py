@@ -7,7 +7,7 @@ import zlib
 from functools import partial
 from itertools import repeat
 
-from strictreply.testing._event_streams import events
+from strictreply.testing._chat_writer import events
 from strictreply.testing._steps import CANARY, Kind, Target
 from strictreply.testing._wire import EVENT_STREAM, HTTPReply, Pause, WireEnding, error_reply
 from strictreply.testing.faults._catalogue import Entry, response_entry

@@ -19,7 +19,6 @@ from tenacity import wait_none
 import strictreply as sr
 from strictreply import Code, Remedy, Tool
 from strictreply.core import JSON
-from strictreply.core.tools import tool_of
 from strictreply.testing import ok
 from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
@@ -65,9 +64,9 @@ TRIP = {
 }
 NUMBERS = {"type": "array", "items": {"type": "integer"}, "minItems": 2}
 TOOLS = {
-    "search": (tool_of(search), {"query": "tea", "limit": 3}),
-    "ping": (tool_of(ping), None),
-    "Refund": (tool_of(Refund), None),
+    "search": (sr.Tool.of(search), {"query": "tea", "limit": 3}),
+    "ping": (sr.Tool.of(ping), None),
+    "Refund": (sr.Tool.of(Refund), None),
     "book.trip": (
         Tool.from_json_schema("book.trip", TRIP),
         {"guest": {"name": "Ада"}, "nights": [1], "note": None},

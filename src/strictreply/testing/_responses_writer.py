@@ -1,7 +1,7 @@
-"""Completions as streams of events, and the Responses API beside chat completions.
+"""How the kit writes the Responses API: what scripts say in chat completions, translated.
 
-Requests of the Responses API become those of chat completions; completions and streams become its
-own.
+Requests become those of chat completions; completions and streams become the API's own, with what
+is spoiled in them spoiled in the same place.
 """
 
 from __future__ import annotations
@@ -10,123 +10,17 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from strictreply.batch.lines import LINE_LIMITS
-from strictreply.core import JSON, EventReader, JSONObject, decode
-from strictreply.core.forms import (
-    DONE,
-    DONE_DATA,
-    ResponsesSent,
-    event,
-    peek,
-    read_request,
-    reason_code,
-    typed_event,
-)
-from strictreply.wires import WIRES
+from strictreply.core import JSON, JSONObject
+from strictreply.core.forms import read_request, reason_code
+from strictreply.testing._chat_writer import event, pieces_of, wrong_model
+from strictreply.testing._wire import CHAT, HTTPReply, ServedError, member
+from strictreply.testing._writer import BaseWriter
+from strictreply.wires import wire_named
 
-PIECES = 4  # of a text at most, however long it is
-
-
-def events(completion: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
-    """Write a completion, or what is not a completion, as the events of a stream.
-
-    ``usage`` adds the chunk that ``include_usage`` asks for.
-    """
-    return (*map(event, chunks(completion, usage=usage)), DONE)
-
-
-def chunks(completion: JSON, *, usage: bool = False) -> Iterator[JSON]:
-    """Take a completion apart into ``chat.completion.chunk`` objects; see :func:`events`."""
-    choices: Any = peek(completion, "choices")
-    listed = choices if isinstance(choices, list) else []
-    has_messages = bool(listed) and all(isinstance(peek(one, "message"), dict) for one in listed)
-    if not (isinstance(completion, dict) and has_messages):
-        yield completion
-        return
-
-    around: JSONObject = {
-        name: value for name, value in completion.items() if name not in {"choices", "usage"}
-    }
-    around["object"] = "chat.completion.chunk"
-    if usage:
-        around["usage"] = None
-
-    for choice in listed:
-        index: JSONObject = {"index": choice["index"]} if "index" in choice else {}
-        for delta in _deltas(choice["message"]):
-            first = {**index, "delta": delta, "logprobs": None, "finish_reason": None}
-            yield {**around, "choices": [first]}
-
-        ended: JSONObject = {name: value for name, value in choice.items() if name != "message"}
-        ended["delta"] = {}
-        yield {**around, "choices": [ended]}
-
-    if usage and "usage" in completion:
-        yield around | {"choices": [], "usage": completion["usage"]}
-
-
-def _deltas(message: JSONObject) -> Iterator[JSONObject]:
-    texts = {
-        name: message[name] for name in ("content", "refusal") if isinstance(message.get(name), str)
-    }
-    listed: Any = message.get("tool_calls")
-    calls: list[JSON] = listed if isinstance(listed, list) else []
-
-    yield {
-        name: "" if name in texts else value
-        for name, value in message.items()
-        if not (calls and value is calls)
-    }
-
-    for name, text in texts.items():
-        yield from ({name: piece} for piece in pieces_of(text))
-
-    for index, call in enumerate(calls):
-        part: Any = call | {"index": index} if isinstance(call, dict) else call
-        match part:
-            case {"function": {"arguments": str(arguments)} as function}:
-                yield {"tool_calls": [part | {"function": function | {"arguments": ""}}]}
-                for piece in pieces_of(arguments):
-                    yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
-            case _:
-                yield {"tool_calls": [part]}
-
-
-def pieces_of(text: str) -> Iterator[str]:
-    """Cut a text into a few pieces, as it would be streamed."""
-    size = -(-len(text) // PIECES) or 1
-    return (text[start : start + size] for start in range(0, len(text), size))
-
-
-def assembled(body: bytes) -> JSON:
-    """Put a recorded stream together; None when it is empty.
-
-    A faulty stream gets a finish reason that no gate accepts.
-    """
-    reader = EventReader()
-    sent = [*reader.feed(body), *reader.last()]
-    is_typed = bool(sent) and sent[0].name.startswith("response.")
-    assembly = WIRES["responses" if is_typed else "chat"].assembly(strict=True)
-
-    is_empty = True
-    for name, data, _ in sent:
-        if data == DONE_DATA:
-            assembly.is_done = True
-        if assembly.is_done:
-            break
-
-        chunk: Any = decode(data, LINE_LIMITS)
-        if isinstance(chunk, dict) and name == "error" and "error" not in chunk:
-            chunk = {"error": chunk, "choices": []}
-
-        assembly.add(chunk)
-        is_empty = False
-
-    return None if is_empty else assembly.response(is_whole=assembly.fault is None)
-
-
+RESPONSES = wire_named("responses")
 _DELTAS = frozenset({"response.output_text.delta", "response.function_call_arguments.delta"})
 
 
@@ -167,11 +61,6 @@ def as_chat_request(request: JSONObject) -> JSONObject:
     return members | {"input": request.get("input"), "messages": messages}
 
 
-def is_of_responses(request: JSONObject) -> bool:
-    """Report whether a request that a model was asked came by this API."""
-    return "input" in request
-
-
 # What a response repeats of its request, with what the API says where the request says nothing.
 _ECHOED: JSONObject = {
     "background": False,
@@ -206,7 +95,7 @@ def as_response(completion: JSON, request: JSONObject) -> JSON:
     """
     choices: Any = completion.get("choices") if isinstance(completion, dict) else None
     choice: Any = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
-    message: Any = peek(choice, "message")
+    message: Any = member(choice, "message")
     if not (isinstance(completion, dict) and isinstance(message, dict)):
         return completion
 
@@ -239,7 +128,7 @@ def _echoed(request: JSONObject) -> JSONObject:
 
     listed: Any = request.get("tools")
     tools = [
-        (_FUNCTION_TOOL | tool if peek(tool, "type") == "function" else tool)
+        (_FUNCTION_TOOL | tool if member(tool, "type") == "function" else tool)
         for tool in (listed if isinstance(listed, list) else ())
     ]
     objects: JSONObject = {
@@ -322,28 +211,29 @@ def _call(call: JSON, id_: str, status: str) -> JSON:
     return {"id": id_, "type": kind, "status": status, **beside, **ids, **named}
 
 
-def response_events(response: JSON) -> tuple[bytes, ...]:
-    """Write a response as the events of a stream.
+def response_pieces(response: JSON) -> list[JSON]:
+    """Take a response apart into the events of a stream, numbered.
 
     What is not a response is one event, as it is.
     """
     sent: list[Any]
     try:
-        sent = [*ResponsesSent().rest(response, None)] if isinstance(response, dict) else [response]
+        sent = [response]
+        if isinstance(response, dict):
+            sent = [*RESPONSES.sent(True).rest(response, None)]
     except (AttributeError, KeyError, TypeError):  # too spoiled to be written piece by piece
         sent = [{"type": "response.completed", "response": response, "sequence_number": 0}]
 
     pieces: list[Any] = []
     for one in sent:
-        text: Any = peek(one, "delta")
-        is_text = isinstance(text, str) and peek(one, "type") in _DELTAS
+        text: Any = member(one, "delta")
+        is_text = isinstance(text, str) and member(one, "type") in _DELTAS
         pieces += [one | {"delta": piece} for piece in pieces_of(text)] if is_text else [one]
 
-    counted = [
+    return [
         one | {"sequence_number": number} if isinstance(one, dict) else one
         for number, one in enumerate(pieces)
     ]
-    return tuple(map(typed_event, counted))
 
 
 Part = TypeVar("Part")
@@ -379,14 +269,14 @@ def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
         before = part[at : found.start()]
         read = part[found.start() : end]
 
-        kind = peek(value, "object")
+        kind = member(value, "object")
         if kind == "chat.completion.chunk" and read.decode("utf-8", "ignore").encode() == read:
             return out + _written(stream.events(value), before, part[end:])
 
         if kind == "chat.completion":
             read = _bytes_of(as_response(value, request))
         elif before.startswith(b"event: error"):
-            details: Any = {name: peek(value, name) for name in ("code", "message", "param")}
+            details: Any = {name: member(value, name) for name in ("code", "message", "param")}
             read = _bytes_of({"type": "error", **details})
 
         out = out + before + read
@@ -424,7 +314,7 @@ def _written(events: Iterable[JSON], before: bytes, after: bytes) -> bytes:
     """
     written = b""
     for one in events:
-        kind = peek(one, "type")
+        kind = member(one, "type")
         name = b"event: %b\n" % kind.encode() if isinstance(kind, str) and before else b""
         written += name + before + _bytes_of(one) + after
     return written
@@ -495,7 +385,7 @@ class _Translation:
     def _choice(self, choice: JSONObject) -> Iterator[JSON]:
         delta: Any = choice.get("delta")
         if choice.get("index", 0) != 0:  # a reply beside the reply: an item that nobody announced
-            content: Any = peek(delta, "content")
+            content: Any = member(delta, "content")
             yield self._piece("beside", content)
         else:
             yield from self._delta(delta) if isinstance(delta, dict) else [self._spoilt(delta)]
@@ -535,7 +425,7 @@ class _Translation:
             yield from self._call(call)
 
     def _call(self, call: Any) -> Iterator[JSON]:
-        function: Any = peek(call, "function")
+        function: Any = member(call, "function")
         if not isinstance(function, dict):
             yield self._spoilt(function)
             return
@@ -577,7 +467,7 @@ class _Translation:
 
     def _about(self, place: JSONObject, item: JSONObject, end: str) -> Iterator[JSON]:
         """Yield the events of an item that add it, or those that end it."""
-        for one in ResponsesSent().rest({"output": [item]}, None):
+        for one in RESPONSES.sent(True).rest({"output": [item]}, None):
             if one["type"].endswith(end):
                 members = {name: value for name, value in one.items() if name != "output_index"}
                 yield self._event(members | place)
@@ -610,3 +500,61 @@ class _Translation:
             piece = {"type": "response.output_text.delta", "content_index": 0, "logprobs": []}
 
         return self._event(piece | place | {"item_id": item["id"], "delta": delta})
+
+
+class ResponsesWriter(BaseWriter):
+    """The server of the Responses API."""
+
+    def refusal(self, body: JSONObject) -> ServedError | None:
+        """Return why the server refuses the body of a request; None where it does not."""
+        error = wrong_model(body)
+        given: Any = body.get("input")
+        items = [given] if isinstance(given, str) else given
+        is_list = isinstance(items, list) and bool(items)
+        if error or (is_list and all(isinstance(one, str | dict) for one in items)):
+            return error
+
+        return ServedError(400, "'input' must be a text or a list of items", param="input")
+
+    def asked(self, body: JSONObject) -> JSONObject:
+        """Return a request as chat completions have it, with its ``input``."""
+        return as_chat_request(body)
+
+    def written(self, served: JSON, body: JSONObject) -> JSON:
+        """Return a completion as a response, and what is none as it is."""
+        return as_response(served, body)
+
+    def events(self, response: JSON, body: JSONObject) -> Iterable[JSON]:  # noqa: ARG002
+        """Take a response apart into its events."""
+        return response_pieces(response)
+
+    def over_http(self, reply: HTTPReply, body: JSONObject) -> HTTPReply:
+        """Return an HTTP response with the completions and chunks in its body translated."""
+        return replace(reply, parts=retold(reply.parts, body, endless=reply.endless))
+
+    def given_events(self, text: str) -> Iterator[bytes]:
+        """Cut a stream that a user gives into events.
+
+        The chunks of chat completions are spelt as the kit does, which can translate them; all
+        other events are as they were.
+        """
+        for piece in super().given_events(text):
+            reader = CHAT.reader()
+            found = [*reader.feed(piece), *reader.last()]
+            chunk = _given_chunk(found[0].data) if len(found) == 1 and not found[0].name else None
+            yield piece if chunk is None else event(chunk)
+
+
+def _given_chunk(data: Any) -> JSONObject | None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+    if not isinstance(value, dict) or "choices" not in value:
+        return None
+
+    return {"id": value.get("id"), **value, "object": "chat.completion.chunk"}
+
+
+RESPONSES_WRITER = ResponsesWriter(RESPONSES)

@@ -1,0 +1,262 @@
+"""What a writer is: how the kit plays the server of one API, the inverse of its wire.
+
+Scripts, faults and responders know one notation alone, that of chat completions: a request comes to
+them in its words, and a reply is a completion. A writer turns the one into the other and back, so
+that each of them works on every API that has a writer.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from strictreply import Code
+from strictreply.core import JSON, AnswerFormat, Draft, DraftCall, JSONObject, Request, Wire
+from strictreply.core.forms import reason_code
+from strictreply.core.tools import tools_of
+from strictreply.testing._wire import CHAT, EVENT_STREAM, HTTPReply, ServedError
+
+_BLANK_LINE = re.compile(r"(?<=\n\n)|(?<=\r\n\r\n)")
+# What a message, a choice and a call may have for a reply to say all of it.
+_OF_A_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "reasoning_content"})
+_OF_A_CHOICE = frozenset({"index", "message", "logprobs", "finish_reason"})
+_PROMISING = {"tool_calls", "function_call"}
+_OF_A_CALL = {"id", "type", "function"}
+_OF_A_FUNCTION = {"name", "arguments"}
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of a conversation, in no API's form."""
+
+    role: str
+    """Who speaks: ``system``, ``user``, ``assistant`` or ``tool``."""
+    text: str | None
+    """What is said; None for an assistant's turn without text."""
+    calls: tuple[DraftCall, ...] = ()
+    """The calls of an assistant's turn, with the ids that replies of the kit gave them."""
+    call_id: object = None
+    """The id of the call whose result a tool's turn is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReply:
+    """A reply that a script serves, in no API's form. Nothing of its draft need be right."""
+
+    draft: Draft
+    """The text, the calls and the refusal; each member of a call may be anything."""
+    promised: bool = False
+    """Whether it ended to have a tool called."""
+    ending: Code | None = None
+    """Why it is not whole, such as ``Code.REPLY_TRUNCATED``; None where it ended by itself."""
+    thoughts: str | None = None
+    """The thoughts of the model; None for none."""
+    usage: tuple[int, int] | None = None
+    """The tokens of the prompt and of the reply; None where none are reported."""
+    id: str = ""
+    """The id of the response; empty for none."""
+    model: str = ""
+    """The model that answers; empty for none."""
+
+
+class BaseWriter(ABC):
+    """How the kit reads requests of an API, and writes what a script serves."""
+
+    stream_headers: Mapping[str, str] = EVENT_STREAM
+    """The headers of a streamed response."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire: Wire = wire
+
+    def refusal(self, body: JSONObject) -> ServedError | None:  # noqa: ARG002 - none by default
+        """Return why the server refuses the body of a request; None where it does not."""
+        return None
+
+    @abstractmethod
+    def asked(self, body: JSONObject) -> JSONObject:
+        """Return a request in the words of chat completions, as scripts know it.
+
+        Raises ContractError for what no reply could honour.
+        """
+
+    def is_streamed(self, body: JSONObject) -> bool:
+        """Report whether a request wants a stream."""
+        return bool(body.get("stream"))
+
+    @abstractmethod
+    def written(self, served: JSON, body: JSONObject) -> JSON:
+        """Return the response to a request: a completion, or what is none, in the API's form."""
+
+    @abstractmethod
+    def events(self, response: JSON, body: JSONObject) -> Iterable[JSON]:
+        """Take a response apart into the events of a stream, a text in several."""
+
+    def stream(self, response: JSON, body: JSONObject) -> tuple[bytes, ...]:
+        """Write a response, or what is none, as the bytes of a stream, event after event."""
+        events = map(self.wire.event_bytes, self.events(response, body))
+        return tuple(filter(None, (*events, self.wire.end_bytes)))
+
+    def over_http(self, reply: HTTPReply, body: JSONObject) -> HTTPReply:  # noqa: ARG002
+        """Return an HTTP response of a script as this API sends it: as it is, by default."""
+        return reply
+
+    def given_events(self, text: str) -> Iterator[bytes]:
+        """Cut a stream that a user gives into its events."""
+        return (piece.encode() for piece in _BLANK_LINE.split(text) if piece)
+
+
+class Writer(BaseWriter):
+    """How the kit plays the server of an API; derive from it, and give it to ``register_writer``.
+
+    It is the inverse of the API's ``Wire``: what that one writes is read here, and what that one
+    reads is written here. What is no completion of one reply (chat's own envelope, spoiled) goes
+    out as it is.
+    """
+
+    def request(self, body: JSONObject) -> Request:
+        """Read the body of a request as the wire does, its tools as a contract takes them.
+
+        Raises ContractError for what no reply could honour.
+        """
+        return self.wire.read(body)
+
+    @abstractmethod
+    def turns(self, request: Request) -> Iterable[Turn]:
+        """Return the conversation of a request, with the instructions of the model first."""
+
+    @abstractmethod
+    def response(self, reply: ModelReply, body: JSONObject) -> JSON:
+        """Write a reply as the response to a request. It may be malformed, and is to stay so."""
+
+    @abstractmethod
+    def error(self, error: ServedError) -> tuple[int, JSON]:
+        """Write an error as a status and a body."""
+
+    def events(self, response: JSON, body: JSONObject) -> Iterable[JSON]:
+        """Take a response apart as the wire does what is left of an accepted one."""
+        sent = self.wire.sent(bool(self.request(body).wants_usage))
+        try:
+            return list(sent.rest(response, None)) if isinstance(response, dict) else [response]
+        except (AttributeError, KeyError, TypeError):  # too spoiled to be taken apart
+            return [response]
+
+    def is_streamed(self, body: JSONObject) -> bool:
+        """Report whether a request wants a stream."""
+        return self.request(body).is_stream
+
+    def asked(self, body: JSONObject) -> JSONObject:
+        """Return a request in the words of chat completions."""
+        request = self.request(body)
+        tools: Any = request.given_tools
+        wanted = request.format
+        if isinstance(wanted, AnswerFormat):
+            wanted = replace(wanted, name=wanted.name or "answer", source=None)
+
+        plain = replace(
+            request,
+            source={"model": request.model},
+            conversation=[_message_of(turn) for turn in self.turns(request)],
+            given_tools=None,
+            tools=tuple(tools_of(tools or ())),
+            format=wanted,
+            limits={},
+        )
+        return CHAT.written(plain)
+
+    def written(self, served: JSON, body: JSONObject) -> JSON:
+        """Return the response to a request: of a reply in this API's form, of anything else it."""
+        reply = reply_in(served)
+        return served if reply is None else self.response(reply, body)
+
+    def over_http(self, reply: HTTPReply, body: JSONObject) -> HTTPReply:  # noqa: ARG002
+        """Return an HTTP response of a script: an error in this API's form, the others as is."""
+        if reply.error is None:
+            return reply
+
+        status, written = self.error(reply.error)
+        return HTTPReply.json(status, written, reply.headers)
+
+
+def reply_in(served: object) -> ModelReply | None:
+    """Return the reply in a completion.
+
+    None for what is none, and where its envelope or the form of its calls is not what the API
+    says: those faults are of chat completions alone.
+    """
+    whole: Any = served
+    match whole:
+        case {
+            "choices": [{"message": dict() as message, "finish_reason": str(finish)} as choice]
+        } if _OF_A_CHOICE.issuperset(choice) and not whole.get("error"):
+            draft = _draft_of(message)
+        case _:
+            return None
+
+    if draft is None:
+        return None
+
+    usage: tuple[int, int] | None = None
+    match whole.get("usage"):
+        case {"prompt_tokens": int(prompt), "completion_tokens": int(completion)}:
+            usage = prompt, completion
+        case _:
+            pass
+
+    return ModelReply(
+        draft=draft,
+        promised=finish in _PROMISING,
+        ending=reason_code(finish),
+        thoughts=message.get("reasoning_content"),
+        usage=usage,
+        id=str(whole.get("id") or ""),
+        model=str(whole.get("model") or ""),
+    )
+
+
+def _draft_of(message: JSONObject) -> Draft | None:
+    if message.get("role") != "assistant" or not _OF_A_MESSAGE.issuperset(message):
+        return None
+
+    listed: Any = message.get("tool_calls")
+    if not isinstance(listed, list | None):
+        return None
+
+    calls: list[DraftCall] = []
+    for call in listed or ():
+        match call:
+            case {"id": id_, "type": "function", "function": {"name": name, "arguments": text}} if (
+                call.keys() == _OF_A_CALL and call["function"].keys() == _OF_A_FUNCTION
+            ):
+                calls.append(DraftCall(name, text, id_))
+            case _:
+                return None
+
+    content = message.get("content")
+    is_text = isinstance(content, str | None)
+    return Draft(
+        text=content if is_text else None,
+        calls=tuple(calls),
+        refusal=message.get("refusal"),
+        other=None if is_text else content,
+    )
+
+
+def _message_of(turn: Turn) -> JSONObject:
+    """Write a turn as a message of chat completions."""
+    message: JSONObject = {"role": turn.role, "content": turn.text}
+    if turn.role == "tool":
+        message["tool_call_id"] = turn.call_id
+    if turn.calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in turn.calls
+        ]
+
+    return message
