@@ -11,9 +11,9 @@ import pytest
 
 from strictreply import Code
 from strictreply.client import _relay
-from strictreply.core.forms import DONE, event
 from strictreply.wires import _chat_calls, _chat_chunks
 from strictreply.wires._chat_stream import ChatAssembly
+from strictreply.wires._server_events import DONE, event
 from support.scripted import Server
 from support.streamed_replies import ASK, ONCE, SEARCH, Body, over, wrapped
 

@@ -17,7 +17,7 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.core.forms import DONE, event
+from strictreply.wires._server_events import DONE, event
 from support.loops import some
 from support.scripted import Server, call, completion
 from support.streamed_replies import (

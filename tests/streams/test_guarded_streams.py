@@ -23,8 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from strictreply.core.forms import event
 from strictreply.testing._chat_writer import events
+from strictreply.wires._server_events import event
 from support.loops import some
 from support.scripted import (
     OTHER_SCHEMA,

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.core.forms import DONE, event
+from strictreply.wires._server_events import DONE, event
 from support.scripted import Server, completion
 from support.streamed_replies import ASK, ONCE, SEARCH, WEATHER, Body, over, part, policy, wrapped
 

@@ -15,7 +15,7 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.core.forms import event
+from strictreply.wires._server_events import event
 from support.scripted import USER, http
 from support.shared_data import SHARED
 

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import strictreply as sr
-from strictreply.core.forms import DONE, event
 from strictreply.testing._chat_writer import events
+from strictreply.wires._server_events import DONE, event
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, Server, http
 
 SEARCH: dict[str, Any] = {"name": "search", "parameters": SCHEMA}

@@ -10,7 +10,7 @@ import pytest
 
 import strictreply as sr
 from strictreply.core import AnswerFormat, Choice, Draft, DraftCall, Request, Wire
-from strictreply.testing import ModelReply, ServedError, Turn, Writer, faults, ok
+from strictreply.testing import ModelReply, RequestTurn, ServedError, Writer, faults, ok
 from strictreply.testing._serving import KitRequest, render, writer_of
 from strictreply.testing._wire import HTTPReply, assistant, completion, error_reply, native_call
 from strictreply.testing._writer import reply_in
@@ -80,10 +80,10 @@ def test_what_is_spoiled_in_the_form_of_chat_is_none(served: object) -> None:
 class Plain(Writer):
     """A writer of an API that is nearly chat's, which leaves all it can to the kit."""
 
-    def turns(self, request: Request) -> Iterable[Turn]:
+    def turns(self, request: Request) -> Iterable[RequestTurn]:
         """Return the turns, in other words."""
         for turn in request.conversation:
-            yield Turn(turn["role"], turn["content"], call_id=turn.get("tool_call_id"))
+            yield RequestTurn(turn["role"], turn["content"], call_id=turn.get("tool_call_id"))
 
     def response(self, reply: ModelReply, body: dict[str, Any]) -> dict[str, Any]:
         """Write the text alone."""

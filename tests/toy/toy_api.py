@@ -38,7 +38,7 @@ from strictreply.core import (
     UserInput,
     Wire,
 )
-from strictreply.testing import ModelReply, ServedError, Turn, Writer
+from strictreply.testing import ModelReply, RequestTurn, ServedError, Writer
 
 _READ = ("engine", "talk", "gadgets", "must", "several", "blueprint", "ration", "drip")
 _ENDINGS = {
@@ -427,19 +427,19 @@ class ToyWriter(Writer):
         tools = [Tool.from_json_schema(one["label"], one["shape"]) for one in gadgets]
         return replace(super().request(body), given_tools=tools)
 
-    def turns(self, request: Request) -> Iterator[Turn]:
+    def turns(self, request: Request) -> Iterator[RequestTurn]:
         """Return the conversation; a turn of the gadgets holds a result for each."""
         for turn in request.turns:
             held: Any = turn
             if held["by"] == "gadget":
                 for part in held["says"]:
-                    yield Turn("tool", part["outcome"], call_id=f"call_{part['ticket']}")
+                    yield RequestTurn("tool", part["outcome"], call_id=f"call_{part['ticket']}")
             elif held["by"] == "engine":
                 draft = _draft_of(held)
                 calls = tuple(replace(call, id=f"call_{call.id}") for call in draft.calls)
-                yield Turn("assistant", draft.text, calls)
+                yield RequestTurn("assistant", draft.text, calls)
             else:
-                yield Turn(_ROLES[held["by"]], held["says"])
+                yield RequestTurn(_ROLES[held["by"]], held["says"])
 
     def response(self, reply: ModelReply, body: dict[str, Any]) -> dict[str, Any]:
         """Write a reply."""

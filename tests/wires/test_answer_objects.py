@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.core.forms import DONE
+from strictreply.wires._server_events import DONE
 from support.scripted import Server, completion
 from support.streamed_replies import ASK, ONCE, Body, chunk, over
 

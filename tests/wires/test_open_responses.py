@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.core.forms import typed_event
 from strictreply.testing._responses_writer import RESPONSES_WRITER
+from strictreply.wires._server_events import typed_event
 from support.scripted import Server, http
 from support.scripted_responses import (
     FLAT_SEARCH,

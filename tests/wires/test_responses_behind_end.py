@@ -17,7 +17,7 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.core.forms import DONE, typed_event
+from strictreply.wires._server_events import DONE, typed_event
 from support.scripted import SCHEMA, Server
 from support.scripted_responses import FLAT_SEARCH, wrap
 from support.streamed_replies import ONCE, Body, over, policy

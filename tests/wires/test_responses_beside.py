@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.core.forms import typed_event
+from strictreply.wires._server_events import typed_event
 from support.scripted import Server, http
 from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
 from support.streamed_replies import EVENTS, ONCE, policy

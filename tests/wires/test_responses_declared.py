@@ -11,7 +11,8 @@ import pytest
 from openai.types.responses import ResponseToolSearchOutputItem
 
 import strictreply as sr
-from strictreply.core.forms import ResponsesSent, typed_event
+from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._server_events import typed_event
 from support.loops import some
 from support.scripted import Server, http
 from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap

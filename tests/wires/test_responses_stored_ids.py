@@ -17,8 +17,9 @@ from openai.types.responses import Response
 
 import strictreply as sr
 from strictreply.client._stored_ids import MAX_IDS, StoredIds
-from strictreply.core.forms import ResponsesSent, typed_event
 from strictreply.wires._responses import RESPONSES
+from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._server_events import typed_event
 from support.responses_rules import refusals
 from support.scripted import Server, http
 from support.scripted_responses import (

@@ -15,7 +15,8 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.core.forms import ResponsesSent, event, typed_event
+from strictreply.wires._responses_events import ResponsesSent
+from strictreply.wires._server_events import event, typed_event
 from support.loops import some
 from support.scripted import Server, http
 from support.scripted_responses import (

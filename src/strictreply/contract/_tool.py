@@ -92,7 +92,7 @@ class SchemaKeywords(Execution, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ToolOrigin:
     """What a tool was declared by, beside its name, schema and function."""
 
     signature: Signature | None = None
@@ -161,7 +161,7 @@ class Tool(Generic[P, R_co]):
 
     None means the loop's limit.
     """
-    origin: Origin = field(default=Origin(), repr=False)
+    origin: ToolOrigin = field(default=ToolOrigin(), repr=False)
     """What the tool was declared by."""
     definition: JSONObject = field(init=False, repr=False)
     """The OpenAI tool definition, with the members of others.
@@ -250,7 +250,7 @@ class Tool(Generic[P, R_co]):
         name = signature.name
         words = signature.description
         adapter = adapter_of(signature.model, name)
-        origin = Origin(signature=signature, adapter=adapter)
+        origin = ToolOrigin(signature=signature, adapter=adapter)
         made = cls._typed(adapter, name, words, keywords, origin=origin, function=function)
         return cast("Tool[Q, R]", made)
 
@@ -286,7 +286,7 @@ class Tool(Generic[P, R_co]):
         # Page[int] is a class of this name
         title = re.sub(r"[\[\], ]+", "_", getattr(model, "__name__", str(model))).strip("_")
         adapter = adapter_of(model, title)
-        origin = Origin(adapter=adapter)
+        origin = ToolOrigin(adapter=adapter)
         made = cls._typed(adapter, title, None, keywords, origin=origin, function=function)
         return cast("Tool[..., Any]", made)
 
@@ -325,7 +325,7 @@ class Tool(Generic[P, R_co]):
 
         how: dict[str, Any] = {"extra": extra, "formats": formats, **execution}
         parameters = _compile(name, document, extra=extra, formats=formats)
-        origin = Origin(is_wrapped=wrapped)
+        origin = ToolOrigin(is_wrapped=wrapped)
         made = Tool(name, description, parameters, check, function, origin=origin, **how)
         if parameters.unheld:
             warn_of_declaration(unheld_words(made))
@@ -354,7 +354,7 @@ class Tool(Generic[P, R_co]):
 
         read = read_definition(definition)
         declared = cls.from_json_schema(read.name, read.parameters, read.description, **keywords)
-        return replace(declared, origin=Origin(strict=read.strict, vendor=read.vendor))
+        return replace(declared, origin=ToolOrigin(strict=read.strict, vendor=read.vendor))
 
     @classmethod
     def from_mcp(cls, entry: object, **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
@@ -700,7 +700,7 @@ def _strangers(
         read.name,
         read.description,
         parameters,
-        origin=Origin(strict=read.strict, vendor=read.vendor),
+        origin=ToolOrigin(strict=read.strict, vendor=read.vendor),
         **how,
     )
 

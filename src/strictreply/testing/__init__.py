@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         completion,
         native_call,
     )
-    from strictreply.testing._writer import ModelReply, Turn, Writer
+    from strictreply.testing._writer import ModelReply, RequestTurn, Writer
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 
 _NAMES_IN = {
@@ -42,7 +42,7 @@ _NAMES_IN = {
     "_signed_thoughts": ("SignedThoughts",),
     "_steps": ("Fault", "Kind", "Step"),
     "_wire": ("HTTPReply", "ServedError", "assistant", "completion", "native_call"),
-    "_writer": ("ModelReply", "Turn", "Writer"),
+    "_writer": ("ModelReply", "RequestTurn", "Writer"),
     "mounting": ("AsyncScriptedClient", "ScriptedClient"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names}
@@ -55,13 +55,13 @@ __all__ = [
     "Kind",
     "LoopbackServer",
     "ModelReply",
+    "RequestTurn",
     "ScriptServer",
     "ScriptedClient",
     "ScriptedModel",
     "ServedError",
     "SignedThoughts",
     "Step",
-    "Turn",
     "Writer",
     "assistant",
     "completion",

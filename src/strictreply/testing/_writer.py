@@ -29,7 +29,7 @@ _OF_A_FUNCTION = {"name", "arguments"}
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RequestTurn:
     """One turn of a conversation, in no API's form."""
 
     role: str
@@ -124,7 +124,7 @@ class Writer(BaseWriter):
         return self.wire.read(body)
 
     @abstractmethod
-    def turns(self, request: Request) -> Iterable[Turn]:
+    def turns(self, request: Request) -> Iterable[RequestTurn]:
         """Return the conversation of a request, with the instructions of the model first."""
 
     @abstractmethod
@@ -244,7 +244,7 @@ def _draft_of(message: JSONObject) -> Draft | None:
     )
 
 
-def _message_of(turn: Turn) -> JSONObject:
+def _message_of(turn: RequestTurn) -> JSONObject:
     """Write a turn as a message of chat completions."""
     message: JSONObject = {"role": turn.role, "content": turn.text}
     if turn.role == "tool":
