@@ -17,7 +17,7 @@ from strictreply import (
     Valid,
 )
 from strictreply.contract._judge import judge_reply
-from strictreply.core.judging import Extraction
+from strictreply.core import Extraction
 from support.openai_shapes import call, completion, message
 
 SEARCH = {

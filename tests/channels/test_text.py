@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from strictreply import Category, Contract, DirectAnswer, Invalid, ToolCall, Valid
 from strictreply.contract._judge import judge_reply
-from strictreply.core.judging import Extraction
+from strictreply.core import Extraction
 from support.openai_shapes import ADD, NOW, call, message
 
 CONTRACT = Contract(tools=[ADD, NOW], channel="text")

@@ -29,7 +29,7 @@ from strictreply import (
     ToolExecutionError,
     tool,
 )
-from strictreply.core.judging import Formats
+from strictreply.core import Formats
 from strictreply.core.tools import must_be_awaited, with_schema_rules
 from support.shared_data import SHARED, needs_shared
 

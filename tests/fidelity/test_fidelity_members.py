@@ -40,8 +40,7 @@ from pydantic_core import to_jsonable_python
 import strictreply as sr
 from strictreply.contract._early_stop import EarlyStop
 from strictreply.contract._fidelity.core_schemas import KNOWS_EXTRA, NOT_REPRESENTABLE
-from strictreply.core import JSON
-from strictreply.core.judging import Extra
+from strictreply.core import JSON, Extra
 from support.fidelity.typed_samples import BEYOND
 from support.scripted import completion
 

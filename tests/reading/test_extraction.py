@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strictreply import Limits
-from strictreply.core import DEFAULT_LIMITS, decode
-from strictreply.core.judging import Extraction, extract, is_json
+from strictreply.core import DEFAULT_LIMITS, Extraction, decode
+from strictreply.core.judging import extract, is_json
 from strictreply.reading._decoding import MAX_CANDIDATES
 
 OBJECTS = st.dictionaries(

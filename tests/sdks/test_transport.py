@@ -16,8 +16,7 @@ from pydantic import BaseModel
 
 from strictreply import Limits
 from strictreply.client._sending import CallIO
-from strictreply.core import DEFAULT_LIMITS
-from strictreply.core.calls import RetryBucket
+from strictreply.core import DEFAULT_LIMITS, RetryBucket
 from strictreply.core.forms import as_json
 from strictreply.sdks._posting import ReceivedResponse, _is_plain, parsed
 from strictreply.sdks._transport import Transport

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from strictreply import Contract, ContractError, ContractWarning, Invalid, Issue, Limits, Valid
 from strictreply.contract._early_stop import EarlyStop
-from strictreply.core.judging import Extraction, IncrementalReader
+from strictreply.core import Extraction
+from strictreply.core.judging import IncrementalReader
 from strictreply.schema._live import LiveCheck
 from support.live_documents import NAMES, ROOTS, SCALARS, SCHEMAS, VALUES, pieces, spelled
 from support.loops import some

@@ -39,7 +39,7 @@ from strictreply import (
     wrap,
 )
 from strictreply.batch._results import RowResult, accepted, broken, ended, unasked
-from strictreply.core.calls import RetryBucket
+from strictreply.core import RetryBucket
 from strictreply.wires import Api, wire_named
 
 _OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")

@@ -51,9 +51,9 @@ from strictreply.batch._results import (
     strict_json,
     written_whole,
 )
-from strictreply.core import JSONObject, shape
+from strictreply.core import ApiKeywords, JSONObject, RetryBucket, shape
 from strictreply.core.arguments import must_be, must_have
-from strictreply.core.calls import OUR_NAMES, ApiKeywords, RetryBucket
+from strictreply.core.calls import OUR_NAMES
 from strictreply.wires import Api, wire_named
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from strictreply import RetryPolicy
 from strictreply.cli._published_schemas import published_schemas
 from strictreply.cli._terminal import fail, guarded_output, read_json
-from strictreply.core.judging import Channel
+from strictreply.core import Channel
 from strictreply.wires import Api
 
 app = typer.Typer(

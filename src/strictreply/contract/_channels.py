@@ -18,7 +18,7 @@ from strictreply.reading._decoding import decode, extract
 from strictreply.schema import Schema
 from strictreply.schema._explaining import nearest
 from strictreply.values._drafts import CALLS_PLACE, Draft
-from strictreply.values._issues import Code, Issue, came_words, json_words, pointer, quote
+from strictreply.values._issues import Code, Issue, came_words, compact, pointer, quote
 from strictreply.values._limits import JSON, JSONObject, Work, utf8_size
 from strictreply.values._replies import DirectAnswer, Invalid, ToolCall, Valid, Verdict
 from strictreply.values._requests import AnswerFormat
@@ -33,14 +33,6 @@ _TEXT_RULES = f"Reply with {{wanted}} {_NO_PROSE}, no other keys. {_FIT}"
 _ANSWER_RULES = f"Answer with exactly one JSON value {_NO_PROSE}. {_FIT}"
 _BESIDE_CALLS = f"Where you do not call a tool: {_ANSWER_RULES[0].lower()}{_ANSWER_RULES[1:]}"
 _OUTER_REFERENCE = re.compile(r'"\$ref":"(?!#/\$defs/)')
-
-
-def compact(value: JSON) -> str:
-    """Return JSON for a prompt: without spaces, so that it costs few tokens.
-
-    Characters that are not printable are escaped.
-    """
-    return json_words(value, (",", ":"))
 
 
 def answer_schema(contract: Contract) -> dict[str, JSON]:

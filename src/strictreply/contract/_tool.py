@@ -48,7 +48,7 @@ from strictreply.values._errors import (
     warn_of_declaration,
 )
 from strictreply.values._issues import quote
-from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work, is_count
+from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work, is_count, is_duration
 from strictreply.values._mistakes import IN_TOOLS, refuse_unknown
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires._members import peek
@@ -771,11 +771,6 @@ def _compiled(
     what = f"the arguments of tool {quote(name)}"
     parameters.require_example(what, frozenset({"object"}), is_strangers=is_strangers)
     return parameters
-
-
-def is_duration(seconds: object) -> bool:
-    """Return whether something is a number above 0, which NaN is not."""
-    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
 
 
 def must_be_awaited(function: object) -> bool:

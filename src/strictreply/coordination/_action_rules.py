@@ -33,7 +33,8 @@ from strictreply.coordination.topology import ActionCheck, ActionTerms
 from strictreply.core import JSONObject, Work
 from strictreply.core.calls import is_control_flow
 from strictreply.core.judging import check_issues
-from strictreply.core.text import nearest, pointer, printable, quote
+from strictreply.core.schemas import nearest
+from strictreply.core.text import pointer, printable, quote
 from strictreply.schema import SchemaRule
 
 MAX_ISSUES = 32

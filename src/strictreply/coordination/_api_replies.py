@@ -42,6 +42,7 @@ from strictreply.core import (
     DEFAULT_LIMITS,
     JSON,
     Draft,
+    Extraction,
     Failure,
     JSONObject,
     Opened,
@@ -51,7 +52,7 @@ from strictreply.core import (
     opened_for,
 )
 from strictreply.core.forms import draft_of, is_response, message_of, peek, plain_message
-from strictreply.core.judging import Extraction, extract
+from strictreply.core.judging import extract
 from strictreply.core.text import pointer, quote, utf8_size
 from strictreply.schema import SchemaRule
 from strictreply.wires import WIRES, wire_of

@@ -12,8 +12,7 @@ from functools import cache, lru_cache
 from typing import Literal, TypeAlias, cast
 
 from strictreply import Category, ContractError, Issue, StrictReplyError, Tool, ToolCall
-from strictreply.core import JSON, JSONObject
-from strictreply.core.judging import Extra
+from strictreply.core import JSON, Extra, JSONObject
 from strictreply.core.text import Worded, compact, quote
 from strictreply.schema import Schema, SchemaRule
 

@@ -90,6 +90,7 @@ from strictreply.core import (
     Check,
     Checked,
     Draft,
+    Extraction,
     JSONObject,
     Message,
     Work,
@@ -97,7 +98,7 @@ from strictreply.core import (
     drive,
 )
 from strictreply.core.forms import draft_of
-from strictreply.core.judging import Extraction, aperform_check, check_of, perform_check
+from strictreply.core.judging import aperform_check, check_of, perform_check
 
 __all__ = [
     "ActionAnswer",

@@ -1,9 +1,8 @@
 """Checks of what a caller passes, with errors that say what to write instead."""
 
-from strictreply.contract._tool import is_duration
 from strictreply.values._errors import must_be, must_have, without_exception
 from strictreply.values._field_words import FieldWords
-from strictreply.values._limits import is_count
+from strictreply.values._limits import is_count, is_duration
 from strictreply.values._mistakes import (
     IN_AGENTS,
     IN_POLICIES,

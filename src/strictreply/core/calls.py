@@ -1,14 +1,5 @@
 """The steps of one call: failures, budgets, corrections, and the effects of a flow."""
 
-from strictreply.client._sending import RetryBucket
-from strictreply.client._wrapped import (
-    ApiKeywords,
-    OnAttempt,
-    Redact,
-    RequestKeywords,
-    UsageMode,
-    Wrapped,
-)
 from strictreply.contract._driving import apause, pause, skipped, unharmed
 from strictreply.retry._failures import ExchangeStopped, retry_after
 from strictreply.retry._policy import LATE_KINDS, Again, End, NextStep, is_transport_fault
@@ -39,16 +30,9 @@ __all__ = [
     "OUR_NAMES",
     "REDACTED",
     "Again",
-    "ApiKeywords",
     "End",
     "ExchangeStopped",
     "NextStep",
-    "OnAttempt",
-    "Redact",
-    "RequestKeywords",
-    "RetryBucket",
-    "UsageMode",
-    "Wrapped",
     "apause",
     "credentials_of",
     "fault_lines",

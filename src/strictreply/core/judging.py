@@ -10,23 +10,13 @@ from strictreply.reading._incremental import IncrementalReader
 from strictreply.values._limits import (
     MAX_JSON_DEPTH,
     MAX_NUMBER_DIGITS,
-    Channel,
-    Dialects,
-    Extra,
-    Extraction,
-    Formats,
 )
 
 __all__ = [
     "MAX_JSON_DEPTH",
     "MAX_NUMBER_DIGITS",
-    "Channel",
     "ContractKeywords",
-    "Dialects",
-    "Extra",
-    "Extraction",
     "Findings",
-    "Formats",
     "IncrementalReader",
     "NotJSON",
     "aperform_check",

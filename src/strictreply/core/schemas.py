@@ -3,8 +3,8 @@
 from strictreply.schema._closing import upgraded
 from strictreply.schema._documents import Graph, Node, SchemaEdge, joined
 from strictreply.schema._engines import SchemaParts, engine_for
-from strictreply.schema._explaining import proposals
-from strictreply.schema._vocabulary import FORMAT_SAMPLES, KEYWORDS, Applies
+from strictreply.schema._explaining import nearest, proposals
+from strictreply.schema._vocabulary import FORMAT_SAMPLES, KEYWORDS, Applies, json_type, plural
 
 __all__ = [
     "FORMAT_SAMPLES",
@@ -16,6 +16,9 @@ __all__ = [
     "SchemaParts",
     "engine_for",
     "joined",
+    "json_type",
+    "nearest",
+    "plural",
     "proposals",
     "upgraded",
 ]

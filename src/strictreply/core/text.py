@@ -1,12 +1,10 @@
 """Texts for messages: what came from outside is quoted and capped; places are JSON Pointers."""
 
-from strictreply.contract._channels import compact
 from strictreply.reading._decoding import masked_pointer
-from strictreply.schema._explaining import nearest
-from strictreply.schema._vocabulary import json_type, plural
 from strictreply.values._issues import (
     Worded,
     capped,
+    compact,
     pointer,
     pointer_tokens,
     printable,
@@ -21,11 +19,8 @@ __all__ = [
     "Worded",
     "capped",
     "compact",
-    "json_type",
     "masked_pointer",
-    "nearest",
     "plain",
-    "plural",
     "pointer",
     "pointer_tokens",
     "printable",

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from strictreply import Attempt, CallFailed, Issue
-from strictreply.core import CallPlan, JSONObject
-from strictreply.core.calls import Wrapped
+from strictreply.core import CallPlan, JSONObject, Wrapped
 from strictreply.core.forms import peek
 from strictreply.integrations import load
 from strictreply.wires import wire_named

@@ -10,9 +10,8 @@ from typing import Final, TypeVar, cast
 from pydantic_core import to_json
 
 from strictreply import AssistantReply, ContractError, DirectAnswer, ToolCall
-from strictreply.core import Draft, DraftCall, JSONObject, Message, Replay, decode
+from strictreply.core import Channel, Draft, DraftCall, JSONObject, Message, Replay, decode
 from strictreply.core.forms import as_json
-from strictreply.core.judging import Channel
 from strictreply.core.text import compact
 from strictreply.loop._result_texts import encodable_text
 from strictreply.loop.values import AgentToolCallResult

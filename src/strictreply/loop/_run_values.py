@@ -18,9 +18,8 @@ from strictreply import (
     ToolCall,
     Usage,
 )
-from strictreply.core import JSONObject, Message, Replay
+from strictreply.core import JSONObject, Message, Replay, RequestKeywords
 from strictreply.core.arguments import ON_RUNS, with_hints
-from strictreply.core.calls import RequestKeywords
 from strictreply.loop._conversation import messages_of
 from strictreply.loop._effects import AcceptedReply, ToolOutcome
 from strictreply.loop._policy import LoopPolicy

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from strictreply.contract._answer import FINAL_ANSWER, Answer
-from strictreply.contract._channels import admits_answer, callable_tools, compact, union_schema
+from strictreply.contract._channels import admits_answer, callable_tools, union_schema
 from strictreply.contract._contract import Contract
 from strictreply.contract._tool import Tool
 from strictreply.retry._scoping import part_words, takes_objects
@@ -20,6 +20,7 @@ from strictreply.schema._explaining import ANY_MEMBER
 from strictreply.values._issues import (
     Issue,
     Remedy,
+    compact,
     pointer,
     pointer_tokens,
     printable_json,

@@ -17,10 +17,9 @@ from typing import Any, TypeAlias, cast
 
 from strictreply import Contract, ContractError, Invalid, Verdict
 from strictreply.batch.lines import LINE_LIMITS
-from strictreply.core import JSON, JSONObject, decode, shape
+from strictreply.core import JSON, Channel, JSONObject, decode, shape
 from strictreply.core.calls import MIN_CREDENTIAL_CHARS, REDACTED
 from strictreply.core.forms import SHAPING, draft_of, is_response, read_request, read_tools
-from strictreply.core.judging import Channel
 from strictreply.wires import Api, wire_named, wire_of
 
 # Takes a text of a request or a response, returns what may be written of it.

@@ -17,10 +17,11 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from strictreply import Contract, Invalid, Tool
-from strictreply.core import JSON, JSONObject, shape
+from strictreply.core import JSON, Dialects, JSONObject, shape
 from strictreply.core.forms import SHAPING
-from strictreply.core.judging import Dialects, callable_tools
-from strictreply.core.text import plural, printable
+from strictreply.core.judging import callable_tools
+from strictreply.core.schemas import plural
+from strictreply.core.text import printable
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._serving import assembled, render, sent_of, writer_of
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target

@@ -23,8 +23,7 @@ from pydantic_core import to_jsonable_python
 
 import strictreply
 from strictreply import Contract, Tool
-from strictreply.core import JSON, Answer, JSONObject
-from strictreply.core.judging import Channel
+from strictreply.core import JSON, Answer, Channel, JSONObject
 from strictreply.core.tools import with_schema_rules
 from strictreply.schema import Schema
 from strictreply.testing._wire import Served, assistant, completion, native_call

@@ -25,7 +25,8 @@ from xml.etree import ElementTree as ET
 from strictreply import Contract, ContractWarning, Invalid
 from strictreply.batch.lines import STDIN, Line, open_lines
 from strictreply.core import JSON, JSONObject, Request
-from strictreply.core.text import capped, plural, printable
+from strictreply.core.schemas import plural
+from strictreply.core.text import capped, printable
 from strictreply.testing import _html as html
 from strictreply.testing._html import anchor, element, row, slug
 from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine

@@ -383,6 +383,14 @@ def json_words(value: object, separators: tuple[str, str] = (", ", ": ")) -> str
     return printable_json(json.dumps(value, ensure_ascii=False, separators=separators))
 
 
+def compact(value: object) -> str:
+    """Return JSON for a prompt: without spaces, so that it costs few tokens.
+
+    Characters that are not printable are escaped.
+    """
+    return json_words(value, (",", ":"))
+
+
 def capped(text: str, limit: int) -> str:
     """Return a text that was written by :func:`json_words`, cut to ``limit`` characters.
 

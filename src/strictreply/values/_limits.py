@@ -87,6 +87,11 @@ class Limits:
             raise ValueError(f"Limits.depth must be at most {MAX_JSON_DEPTH}, not {self.depth}")
 
 
+def is_duration(seconds: object) -> bool:
+    """Return whether something is a number above 0, which NaN is not."""
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+
+
 def utf8_size(text: object) -> int:
     """Return how many bytes a text has in UTF-8, 0 for what is not a text.
 

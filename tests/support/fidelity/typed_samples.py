@@ -10,8 +10,7 @@ from pydantic import BaseModel, TypeAdapter
 from strictreply import Invalid
 from strictreply.contract._fidelity.core_schemas import NOT_REPRESENTABLE
 from strictreply.contract._models import adapter_of, document_of, instance_of
-from strictreply.core import JSON
-from strictreply.core.judging import Formats
+from strictreply.core import JSON, Formats
 from strictreply.schema import Schema
 
 HUGE = 10**310

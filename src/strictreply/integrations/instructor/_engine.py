@@ -28,9 +28,19 @@ from strictreply import (
     Usage,
 )
 from strictreply import wrap as wrap_client
-from strictreply.core import DEFAULT_LIMITS, JSONObject, Message
-from strictreply.core.calls import OnAttempt, Redact, RetryBucket, total_usage
-from strictreply.core.judging import ContractKeywords, Extra, Extraction, Formats
+from strictreply.core import (
+    DEFAULT_LIMITS,
+    Extra,
+    Extraction,
+    Formats,
+    JSONObject,
+    Message,
+    OnAttempt,
+    Redact,
+    RetryBucket,
+)
+from strictreply.core.calls import total_usage
+from strictreply.core.judging import ContractKeywords
 from strictreply.integrations import load
 from strictreply.integrations.instructor._provider_seam import MADE_BY_INSTRUCTOR, Seam, dialect_of
 

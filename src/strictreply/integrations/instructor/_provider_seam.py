@@ -30,8 +30,8 @@ from strictreply import (
     TransportFailed,
     Usage,
 )
-from strictreply.core import JSON, JSONObject, Message, classify, judge, shape
-from strictreply.core.calls import OnAttempt, plain_request
+from strictreply.core import JSON, JSONObject, Message, OnAttempt, classify, judge, shape
+from strictreply.core.calls import plain_request
 from strictreply.core.forms import as_json, peek
 from strictreply.core.judging import check_issues
 from strictreply.integrations import load

@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary, WeakSet
 from pydantic import BaseModel
 
 from strictreply import Attempt, Contract, ContractError, RetryPolicy, Steering, wrap
-from strictreply.core import JSONObject
-from strictreply.core.calls import UsageMode, total_usage
+from strictreply.core import JSONObject, UsageMode
+from strictreply.core.calls import total_usage
 from strictreply.integrations import load
 from strictreply.integrations.litellm._errors import in_the_proxys_form
 from strictreply.integrations.litellm._models import contract_for, contract_of_group

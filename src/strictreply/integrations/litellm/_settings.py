@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from strictreply import Contract, ContractError, RetryPolicy
-from strictreply.core import JSONObject
+from strictreply.core import JSONObject, UsageMode
 from strictreply.core.arguments import must_be
-from strictreply.core.calls import UsageMode
 
 OtherRoutes: TypeAlias = Literal["refuse", "pass"]
 

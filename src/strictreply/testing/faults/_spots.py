@@ -25,10 +25,11 @@ from strictreply.core.schemas import (
     SchemaEdge,
     SchemaParts,
     engine_for,
+    json_type,
     proposals,
     upgraded,
 )
-from strictreply.core.text import json_type, masked_pointer, pointer, pointer_tokens
+from strictreply.core.text import masked_pointer, pointer, pointer_tokens
 from strictreply.schema import Schema
 from strictreply.testing._steps import Kind, Target
 from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, substituted, without
