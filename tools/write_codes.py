@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from strictreply import Code, Contract, Remedy
+from strictreply import Code, Contract, Reason, Remedy
 from strictreply.batch import ROW_CODES
 from strictreply.coordination import AgentReplyCode, CoordinationCode
 from strictreply.core.text import Worded
@@ -20,7 +20,6 @@ from strictreply.schema import SchemaRule
 from strictreply.testing import Asked
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.specimens import SAMPLES, Specimen, excerpt, specimens
-from strictreply.values._errors import REASON_ADVICE
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "codes.md"
 MAX_CAME = 160  # characters of a place
@@ -114,8 +113,7 @@ def codes_page() -> str:
 
     lines.append(_ROWS)
     lines += [f"| `{code}` | {_ended(words)} |" for code, words in ROW_CODES.items()]
-    reasons = ["retries", "arg_retries", "invalid_calls", "stop", *REASON_ADVICE]
-    ends = ", ".join(f"`{reason}`" for reason in reasons)
+    ends = ", ".join(f"`{reason}`" for reason in Reason)
     lines.append(
         "| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, "
         f"such as {ends}. |\n"

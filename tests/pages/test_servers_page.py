@@ -1,4 +1,4 @@
-"""docs/servers.md says of each server what the tables of the code say."""
+"""docs/servers.md and docs/verdicts.md say of each server what the tables of the code say."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ LINES = TEXT.splitlines()
 
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
-    """After a change of a row, run tools/write_servers.py."""
-    assert TOOL["written"](TEXT) == TEXT
+    """Of servers by server, of verdicts by row."""
+    assert TOOL["written"](TEXT) == TEXT, "run `make pages`"
+    readings = TOOL["READINGS_PAGE"].read_text("utf-8")
+    assert TOOL["readings_page"](readings) == readings, "run `make pages`"
 
 
 @pytest.mark.parametrize("where", TABLES)

@@ -811,7 +811,9 @@ def test_every_row_is_played_and_stands_on_its_page() -> None:
     page = Path(PAGE).read_text(encoding="utf-8")
     for name, row in STREAM_DIALECTS.items():
         assert "#" in row.source
-        assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page
+        assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page, (
+            "run `make pages`"
+        )
 
 
 def test_no_row_is_asked_for_that_no_table_has() -> None:
