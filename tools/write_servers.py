@@ -15,7 +15,7 @@ from strictreply.wires._dialects import (
     ENVELOPE_DIALECTS,
     RESPONSE_DIALECTS,
     STREAM_DIALECTS,
-    StreamDialect,
+    Dialect,
 )
 from strictreply.wires._error_forms import ERROR_FORMS
 
@@ -58,7 +58,7 @@ def forms() -> Iterator[str]:
         yield f"| `{name}` | {form.sends} | {', '.join(form.servers)} | {form.source} |"
 
 
-def readings(sends: str, *tables: Mapping[str, StreamDialect]) -> Iterator[str]:
+def readings(sends: str, *tables: Mapping[str, Dialect]) -> Iterator[str]:
     """Yield a table of what is read in place of what a server ``sends``."""
     yield f"| name | what the server {sends} | what is read | source |"
     yield "|---|---|---|---|"

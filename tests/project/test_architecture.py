@@ -113,7 +113,7 @@ PUBLIC = {
 COMES_WITH = {"opentelemetry": "opentelemetry-api", "pydantic_core": "pydantic"}
 """What is imported under another name than it is installed by."""
 
-WAY_UP = ("strictreply.contract._contract", "strictreply.retry._stepping")
+WAY_UP = ("strictreply.contract._contract", "strictreply.retry._next_request")
 """The one import that goes up, when ``Contract.next_request`` is called: it plays the loop, which
 needs contracts.
 """
