@@ -147,6 +147,7 @@ PROVIDERS: list[tuple[str, dict[str, Any], Code, str]] = [
         *(Code.ENVELOPE_ERROR, "/choices/0/provider_specific_fields/error"),
     ),
 ]
+"""A provider, its choice, what that says of the reply, and where it says so."""
 
 
 def ended(of: object = GOOD, **choice: Any) -> dict[str, Any]:

@@ -382,6 +382,8 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
         [TEA],
     ),
 ]
+"""All rows of the table that are read, the events of a server (``DONE`` ends them, unless that is
+the deviation), and its reply: a text, or the arguments of each call as JSON."""
 
 OF_MESSAGES = {"arguments_empty", "call_id_shared"}
 """The rows of a whole message that are read in its stream, too."""

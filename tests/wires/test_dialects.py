@@ -243,6 +243,9 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
         "reply.role",
     ),
 ]
+"""The rows of the table that are read, a message of a server, its reply, and the code (or how it
+begins) for which ``dialects="strict"`` refuses it. None is the reply of two calls."""
+
 HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
     "another function_call": (turn(CALL, function_call=LEGACY | {"name": "now"}), "call.malformed"),
     "other arguments": (
