@@ -445,7 +445,7 @@ def _response(
 def written(response: JSONObject) -> Iterator[bytes]:
     """Yield the events of a streamed response as they are sent, a text in several pieces."""
     # in the framework's environment only
-    from strictreply.wires._responses_events import ResponsesSent
+    from strictreply.wires._responses_events import ResponsesSent  # noqa: PLC0415
 
     number = count()
     for event in ResponsesSent().rest(response, None):

@@ -10,14 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from strictreply.wires._dialects import (
-    DIALECTS,
-    ENVELOPE_DIALECTS,
-    RESPONSE_DIALECTS,
-    STREAM_DIALECTS,
-    Dialect,
-)
+from strictreply.wires._dialects import DIALECTS, Dialect
 from strictreply.wires._error_forms import ERROR_FORMS
+from strictreply.wires._stream_dialects import ENVELOPE_DIALECTS, RESPONSE_DIALECTS, STREAM_DIALECTS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "servers.md"
