@@ -1,7 +1,7 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
 .PHONY: help demo quick test test-whole test-openai2 test-newest test-instructor test-langchain test-tracers test-litellm test-ray
 .PHONY: llamacpp survival frameworks suites newest bench-litellm
-.PHONY: coverage bench bounds streams lint format types docs wheel-smoke environments lock clean
+.PHONY: coverage bench bounds streams lint format types pages docs wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
@@ -102,6 +102,9 @@ types: .venv/.ready ## check types, with mypy and basedpyright
 	@$(PY) -m mypy
 	@$(PY) -m basedpyright --pythonpath $(PY)
 	@PATH=$(dir $(abspath $(PY))):$$PATH PYTHONPATH=src python -m basedpyright --verifytypes strictreply --ignoreexternal
+
+pages: .venv/.ready ## write anew what pages and schemas/ say of the tables in the code: codes, faults, servers, policy
+	@for tool in codes faults servers policy schemas; do $(PY) tools/write_$$tool.py || exit 1; done
 
 docs: .venv-docs/.ready ## build the documentation site into site/, with strict links
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from strictreply import Code, Contract, Remedy
+from strictreply import Code, Contract, Reason, Remedy
 from strictreply.batch import ROW_CODES
 from strictreply.coordination import AgentReplyCode, CoordinationCode
 from strictreply.core.text import Worded
@@ -20,7 +20,6 @@ from strictreply.schema import SchemaRule
 from strictreply.testing import Asked
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.specimens import SAMPLES, Specimen, excerpt, specimens
-from strictreply.values._errors import REASON_ADVICE
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "codes.md"
 MAX_CAME = 160  # characters of a place
@@ -66,102 +65,24 @@ _DOES = {
     Remedy.STOP: "stops",
 }
 
-_TO_DO = {
+_FAMILY_TO_DO = {
     "json": (
-        "Nothing, if it is rare. If a model does it often, use native tool calls in place of "
-        "the text channel, or `extraction=` to admit one named spelling."
+        "Nothing, if it is rare. If a model does it often, use native tool calls in place of the "
+        "text channel, or `extraction=` to admit one named spelling."
     ),
-    "json.too_": "Raise the bound in `Limits` if such replies are right for your app.",
-    "json.number_too_long": "Raise the bound in `Limits` if such replies are right for your app.",
-    "json.unexamined": "Nothing: the reply is refused, and retried.",
-    "json.encoding": "Look at the server: JSON is UTF-8.",
     "shape": (
         'Of the text channel. If it is frequent, say `channel="native"`, where the endpoint can.'
     ),
-    "shape.wrong_type": "Nothing: arguments and an answer's members have one type each.",
     "tool": "Say in the description of each tool when it is for; name tools apart from each other.",
-    "tool.several": "Say `parallel=True` if several calls are welcome.",
-    "tool.too_many": "Raise `Limits.calls` if that many are right.",
-    "tool.required": (
-        "Nothing: your `tool_choice` asks for a call. Leave it out if an answer is welcome."
-    ),
-    "tool.forbidden": "Nothing: your `tool_choice` forbids calls.",
-    "tool.switched": (
-        "Nothing: a correction asked for one call again. `RetryPolicy(allow_other_tool=True)` "
-        "admits another tool there."
-    ),
     "call": "Look at the server: it writes calls otherwise than the API says.",
-    "call.as_text": 'Use `channel="text"` with a server that cannot call tools natively.',
-    "call.unreadable": (
-        "Nothing: the server's own parser refused the model's call, which is retried."
-    ),
     "reply": "Look at the server, or at the model's template.",
-    "reply.empty": (
-        "Ask for more tokens if the model thinks before it answers: thinking may have used "
-        "them all."
-    ),
-    "reply.truncated": (
-        "Raise `max_tokens`, or let `RetryPolicy(max_reply_tokens=…)` raise it for the next ask."
-    ),
-    "reply.refusal": (
-        "Change the prompt, or ask a person: `error.attempts[-1].raw` holds what the model said."
-    ),
-    "reply.content_filter": "Change the prompt: the provider will filter it again.",
-    "reply.too_large": "Raise the bound in `Limits` if such replies are right for your app.",
     "envelope": "Look at the server or the gateway between: what came is no response of this API.",
-    "envelope.ambiguous": (
-        "Make the request without a stream: a whole reply may say it once. Else use another server "
-        "or another model: this one sends such replies whenever it is asked."
-    ),
     "args": (
         "Say it in the schema (a type, an enum, a description): the model reads it with every "
         "request."
     ),
-    "args.extra_key": (
-        'Nothing, or declare the key. `extra="schema"` lets through what the schema does not '
-        "forbid."
-    ),
-    "args.no_keys": "Nothing: the tool takes no arguments.",
-    "args.format": 'Nothing. `formats="annotate"` takes formats as a description alone.',
-    "args.too_complex": (
-        "Bound what the issue names in the schema: `maxLength` beside a slow pattern, `maxItems`; "
-        "`anyOf` with a `const` in each form is quick."
-    ),
-    "args.unexamined": "Nothing: the reply is refused, and retried.",
-    "args.invalid": "The words are those of your own check: make them say what to change.",
-    "args.unreadable": "Nothing: this code is only for values that no JSON text can express.",
 }
-"""What a user does about a code; the longest beginning counts."""
-
-_WITHOUT = {
-    "json.encoding": "The bytes of a reply, or of a file that `check` reads, are not UTF-8.",
-    "json.unexamined": "Comes beside other issues, where a text is too large to look for more.",
-    "tool.forced": "`tool_choice` names one tool and the reply calls another.",
-    "tool.switched": "A correction asked for one tool again, and the reply calls another.",
-    "call.as_text": (
-        "The text of a reply holds what is a call in another model's template, such as "
-        "`<tool_call>…`."
-    ),
-    "call.missing": "The reply ends with `tool_calls` as its finish reason, and holds none.",
-    "call.unreadable": "The endpoint answers with an error such as Groq's `tool_use_failed`.",
-    "call.id_too_long": "The id of a call is longer than `Limits` admit.",
-    "reply.unreadable": "The endpoint answers with an error that its own reader of the reply made.",
-    "reply.too_large": "The text of a reply is longer than `Limits` admit.",
-    "envelope.ambiguous": (
-        "A stream does not say of which call a piece is, or its last message says something else "
-        "than its deltas. No repeat would change how the server writes."
-    ),
-    "args.content": "A string with `contentEncoding` or `contentMediaType` holds something else.",
-    "args.too_complex": (
-        "A value would take too much work: a long text for its pattern, a number of very many "
-        "digits, or many values for the choices (`anyOf`, `oneOf`) of its schema. The message says "
-        "which, and the path is its place."
-    ),
-    "args.unexamined": "Comes beside other issues, where a value is too large to look for more.",
-    "args.invalid": "A model's own validator or a tool's `check` refused the arguments.",
-    "args.unreadable": "A mapping that was given to `contract.check` has a value that is not JSON.",
-}
-"""When a code comes that no fault of the catalogue has."""
+"""What a reader should do about a code whose row says nothing of it, by its first word."""
 
 
 def codes_page() -> str:
@@ -192,8 +113,7 @@ def codes_page() -> str:
 
     lines.append(_ROWS)
     lines += [f"| `{code}` | {_ended(words)} |" for code, words in ROW_CODES.items()]
-    reasons = ["retries", "arg_retries", "invalid_calls", "stop", *REASON_ADVICE]
-    ends = ", ".join(f"`{reason}`" for reason in reasons)
+    ends = ", ".join(f"`{reason}`" for reason in Reason)
     lines.append(
         "| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, "
         f"such as {ends}. |\n"
@@ -207,13 +127,13 @@ def _section(code: str, worded: Worded) -> Iterator[str]:
 
     found = _specimen(code)
     if found is None:
-        if code not in _WITHOUT:
+        if not worded.guidance.comes:
             raise SystemExit(
                 f"{code}: no fault of the kit provokes it; "
-                "add one, or its words to _WITHOUT of this file"
+                "add one, or say in its row when it comes: Guidance(comes=…)"
             )
 
-        yield f"{_WITHOUT[code]}\n"
+        yield f"{worded.guidance.comes}\n"
     else:
         came = excerpt(found.fault.served, found.target.clean, MAX_CAME).splitlines()
         asked = _asked(found)
@@ -222,7 +142,7 @@ def _section(code: str, worded: Worded) -> Iterator[str]:
         yield from _shown("asked", asked)
         yield "```\n"
 
-    yield f"**To do.** {to_do(code)}\n"
+    yield f"**To do.** {_to_do(code, worded)}\n"
 
 
 def _shown(name: str, lines: Iterable[str]) -> Iterator[str]:
@@ -238,9 +158,13 @@ def _shown(name: str, lines: Iterable[str]) -> Iterator[str]:
         ) or [begin.rstrip()]
 
 
-def to_do(code: str) -> str:
-    """Return what a user does about a code; KeyError where nothing is said."""
-    return _TO_DO[max((begin for begin in _TO_DO if code.startswith(begin)), key=len, default="")]
+def _to_do(code: str, worded: Worded) -> str:
+    """Return what a reader should do about a code."""
+    told = worded.guidance.to_do or _FAMILY_TO_DO.get(code.partition(".")[0])
+    if not told:
+        raise SystemExit(f"{code}: say in its row what a reader should do: Guidance(to_do=…)")
+
+    return told
 
 
 def _specimen(code: str) -> Specimen | None:

@@ -1,20 +1,22 @@
-"""Write the tables of ``docs/servers.md`` anew from the code.
+"""Write the tables of the ways of servers anew from the code.
 
-The tables are the ways of servers by server, and the forms of their errors. A test fails while page
-and code differ.
+``docs/servers.md`` has them by server, and the forms of errors; ``docs/verdicts.md`` has what is
+read in their place, row by row. A test fails while a page and the code differ.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from strictreply.wires._dialects import DIALECTS
+from strictreply.wires._dialects import DIALECTS, Dialect
 from strictreply.wires._error_forms import ERROR_FORMS
 from strictreply.wires._stream_dialects import ENVELOPE_DIALECTS, RESPONSE_DIALECTS, STREAM_DIALECTS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "servers.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE = DOCS / "servers.md"
+READINGS_PAGE = DOCS / "verdicts.md"
 TABLES = {
     "completion": ENVELOPE_DIALECTS,
     "message": DIALECTS,
@@ -51,9 +53,32 @@ def forms() -> Iterator[str]:
         yield f"| `{name}` | {form.sends} | {', '.join(form.servers)} | {form.source} |"
 
 
+def readings(sends: str, *tables: Mapping[str, Dialect]) -> Iterator[str]:
+    """Yield a table of what is read in place of what a server ``sends``."""
+    yield f"| name | what the server {sends} | what is read | source |"
+    yield "|---|---|---|---|"
+    for rows in tables:
+        for name, row in rows.items():
+            yield f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |"
+
+
 def written(page: str) -> str:
-    """Return a page with its tables as the code has them."""
-    for name, lines in (("ways", ways()), ("forms", forms())):
+    """Return the page of servers with its tables as the code has them."""
+    return _with_tables(page, {"ways": ways(), "forms": forms()})
+
+
+def readings_page(page: str) -> str:
+    """Return the page of verdicts with its tables as the code has them."""
+    tables = {
+        "messages": readings("sends", ENVELOPE_DIALECTS, DIALECTS),
+        "streams": readings("streams", STREAM_DIALECTS),
+        "responses": readings("streams", RESPONSE_DIALECTS),
+    }
+    return _with_tables(page, tables)
+
+
+def _with_tables(page: str, tables: Mapping[str, Iterable[str]]) -> str:
+    for name, lines in tables.items():
         before, begin, rest = page.partition(_BEGIN.format(name))
         _, end, after = rest.partition(_END.format(name))
         table = "\n".join(lines)
@@ -64,3 +89,4 @@ def written(page: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(written(PAGE.read_text("utf-8")), "utf-8")
+    READINGS_PAGE.write_text(readings_page(READINGS_PAGE.read_text("utf-8")), "utf-8")

@@ -6,6 +6,11 @@ Wrap a client, declare your tools, and match on the typed reply::
     match client.reply(model="…", messages=[…]):
         case strictreply.ToolCall(tool="search", args=args): ...
         case strictreply.DirectAnswer(answer=text): ...
+
+The way of a reply through the packages: ``wires`` reads it into a draft, ``contract`` judges that,
+with the JSON reader of ``reading`` and the checks of ``schema``; ``retry`` decides what follows and
+words the correction; ``client`` returns the typed reply, or raises. ``docs/architecture.md`` tells
+it in full.
 """
 
 from __future__ import annotations
@@ -29,9 +34,9 @@ if TYPE_CHECKING:
     from strictreply.loop.invoke_result import InvokeFailed, IterationsExceeded
     from strictreply.loop.values import Decision
     from strictreply.reading._incremental import Partial
+    from strictreply.retry._next_request import NextRequest
     from strictreply.retry._policy import RetryPolicy
     from strictreply.retry._steering import CorrectionContext, Steering, TieredSteering
-    from strictreply.retry._stepping import NextRequest
     from strictreply.sdks._namespaces import guarded
     from strictreply.values._errors import (
         AbortRun,
@@ -137,7 +142,7 @@ _MODULES = {
     "reading._incremental": "Partial",
     "retry._policy": "RetryPolicy",
     "retry._steering": "CorrectionContext Steering TieredSteering",
-    "retry._stepping": "NextRequest",
+    "retry._next_request": "NextRequest",
     "loop.invoke_result": "InvokeFailed IterationsExceeded",
     "loop._policy": "LoopPolicy",
     "loop._runs": "arun arun_stream run run_stream",

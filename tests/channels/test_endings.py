@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletion
 
 from strictreply import Code, Contract, Invalid, Remedy, Valid
 from strictreply.wires._chat import ends_plainly, open_envelope
-from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, REASONS, WORST_FIRST
+from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, FINISH_REASONS, WORST_FIRST
 from support.openai_shapes import call, completion, message
 
 SEARCH = {
@@ -147,6 +147,7 @@ PROVIDERS: list[tuple[str, dict[str, Any], Code, str]] = [
         *(Code.ENVELOPE_ERROR, "/choices/0/provider_specific_fields/error"),
     ),
 ]
+"""A provider, its choice, what that says of the reply, and where it says so."""
 
 
 def ended(of: object = GOOD, **choice: Any) -> dict[str, Any]:
@@ -182,7 +183,7 @@ def test_v8_an_ending_is_read_where_the_provider_puts_it(
     )
 
 
-@pytest.mark.parametrize(("reason", "code"), REASONS.items())
+@pytest.mark.parametrize(("reason", "code"), FINISH_REASONS.items())
 def test_v8_each_row_of_the_table(reason: str, code: Code) -> None:
     """Each reason means the same in every place and spelling: translated, native, kept by a
     gateway.
@@ -212,7 +213,7 @@ def test_v8_each_row_of_the_table(reason: str, code: Code) -> None:
 @given(st.permutations([None, *WORST_FIRST]), st.integers(0, 3))
 def test_v8_the_worst_ending_is_believed(codes: list[Code | None], count: int) -> None:
     """Of all signals of an end in a response, the worst counts, wherever it stands."""
-    words = {code: word for word, code in REASONS.items()} | {
+    words = {code: word for word, code in FINISH_REASONS.items()} | {
         None: "stop",
         Code.ENVELOPE_ERROR: "stop",
     }
@@ -392,7 +393,11 @@ def test_remedies_of_the_new_codes() -> None:
 
 def test_the_order_of_endings_is_total() -> None:
     """Each code of the tables has its place in the order in which endings are believed."""
-    assert set(WORST_FIRST) >= {*REASONS.values(), *ERRORS.values(), *ERROR_OPENINGS.values()}
+    assert set(WORST_FIRST) >= {
+        *FINISH_REASONS.values(),
+        *ERRORS.values(),
+        *ERROR_OPENINGS.values(),
+    }
     assert all(one != other for one, other in permutations(WORST_FIRST, 2))
 
 

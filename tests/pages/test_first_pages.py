@@ -106,7 +106,8 @@ def test_the_tutorial_mends_the_bug(pytester: pytest.Pytester) -> None:
             "import json\n", "import strictreply as sr\n"
         ),
     )
-    assert [line for line in shown_by_pytest()[2] if line not in told] == []
+    missing = [line for line in shown_by_pytest()[2] if line not in told]
+    assert missing == [], "write the lines of this run on the page"
 
 
 def test_the_langchain_app_is_caught_and_mended(pytester: pytest.Pytester) -> None:

@@ -108,7 +108,7 @@ def test_nothing_is_shown_twice() -> None:
 def test_the_pages_of_codes_are_current() -> None:
     """The page of issue codes is what the code makes; ``tools/write_codes.py`` writes it anew."""
     tool = runpy.run_path(str(DOCS.parent / "tools" / "write_codes.py"))
-    assert tool["PAGE"].read_text("utf-8") == tool["codes_page"]()
+    assert tool["PAGE"].read_text("utf-8") == tool["codes_page"](), "run `make pages`"
 
 
 def test_the_charts_are_drawn_from_their_tables() -> None:

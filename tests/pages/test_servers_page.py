@@ -1,4 +1,4 @@
-"""docs/servers.md says of each server what the tables of the code say."""
+"""docs/servers.md and docs/verdicts.md say of each server what the tables of the code say."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ LINES = TEXT.splitlines()
 
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
-    """After a change of a row, run tools/write_servers.py."""
-    assert TOOL["written"](TEXT) == TEXT
+    """Of servers by server, of verdicts by row."""
+    assert TOOL["written"](TEXT) == TEXT, "run `make pages`"
+    readings = TOOL["READINGS_PAGE"].read_text("utf-8")
+    assert TOOL["readings_page"](readings) == readings, "run `make pages`"
 
 
 @pytest.mark.parametrize("where", TABLES)
@@ -43,7 +45,8 @@ def test_each_form_of_an_error_stands_on_the_page() -> None:
 
 def test_each_word_of_a_models_fault_stands_on_the_page() -> None:
     """As it is matched."""
-    assert [word for word in (*ERRORS, *ERROR_OPENINGS) if word not in TEXT] == []
+    missing = [word for word in (*ERRORS, *ERROR_OPENINGS) if word not in TEXT]
+    assert missing == [], "write these words into docs/servers.md, where it tells of such errors"
 
 
 def test_a_server_has_one_name() -> None:

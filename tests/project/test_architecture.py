@@ -113,7 +113,7 @@ PUBLIC = {
 COMES_WITH = {"opentelemetry": "opentelemetry-api", "pydantic_core": "pydantic"}
 """What is imported under another name than it is installed by."""
 
-WAY_UP = ("strictreply.contract._contract", "strictreply.retry._stepping")
+WAY_UP = ("strictreply.contract._contract", "strictreply.retry._next_request")
 """The one import that goes up, when ``Contract.next_request`` is called: it plays the loop, which
 needs contracts.
 """
@@ -459,15 +459,32 @@ def test_the_command_line_begins_without_what_one_command_needs() -> None:
     assert not {"strictreply.batch", "strictreply.testing", "asyncio", "openai"} & loaded
 
 
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
 def test_the_page_names_modules_that_exist() -> None:
     """Each file that docs/architecture.md names is in the repository, or somewhere under the
     sources.
     """
-    named = set(
-        re.findall(
-            r"`([\w/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-        )
-    )
+    named = set(re.findall(r"`([\w/]+\.py)`", PAGE))
     assert not [
         name for name in named if not (ROOT / name).is_file() and not any(PACKAGE.rglob(name))
     ]
+
+
+def test_the_page_has_the_packages_in_their_order() -> None:
+    """A reader sees in the table which packages a package may import."""
+    table = re.findall(r"^\| `(\w+)/` \|", PAGE, flags=re.MULTILINE)
+    assert table == [name for name in PACKAGES if name not in {"", "__main__"}]
+
+
+def test_what_is_to_be_added_goes_to_what_exists() -> None:
+    """Each table, class, function and member to which the page sends a reader is in the code."""
+    rows = PAGE.partition("## Where to add what")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`((?:[A-Za-z_]\w*\.)?[A-Za-z_]\w*)`", rows))
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    known = {
+        word for path in sources for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 60
+    assert [name for name in sorted(named) if not known.issuperset(name.split("."))] == []

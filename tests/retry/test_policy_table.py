@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import runpy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,28 +45,14 @@ from strictreply.retry._policy import (
     Consulted,
     Moment,
     PolicyRow,
-    as_decided,
-    corrected,
     end_at,
-    failed,
-    halted,
-    resent,
     row_after,
 )
 from strictreply.values._errors import REASON_ADVICE
 from strictreply.wires._chat import CHAT
 from support.scripted import SCHEMA, USER, Server, call, completion
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-NAMES = {"rejected": "ReplyRejected", "halted": "ReplyHalted", "failed": "TransportFailed"}
-THEN = {
-    failed: "`TransportFailed`, as the failure is called",
-    halted: "`ReplyHalted`, as the fault is called",
-    resent: "the same request once more (tier 0)",
-    corrected: "a correction of the next tier",
-    as_decided: "what was decided",
-}
-
+TOOL = runpy.run_path(str(Path(__file__).resolve().parents[2] / "tools" / "write_policy.py"))
 SEARCH = Tool.from_json_schema("search", SCHEMA)
 GOOD = completion(calls=[call("search", {"query": "tea"})])
 WRONG = completion(calls=[call("search", {"query": 1})])
@@ -208,7 +194,7 @@ def test_every_row_is_provoked() -> None:
         for moment, row in moments_of_attempts()
         if not any(moment == found and row is each for found, each in provoked)
     ]
-    assert missing == []
+    assert missing == [], "add to CASES what provokes these rows"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -304,37 +290,28 @@ def test_each_reason_is_public_and_has_words() -> None:
     """A program matches on the reason, a person reads the words or the advice."""
     ends = [row.then for row in POLICY if isinstance(row.then, End)]
     assert len(ends) > 10
-    assert {end.reason for end in ends} <= {reason.value for reason in Reason}
+    unknown = {end.reason for end in ends} - {reason.value for reason in Reason}
+    assert unknown == set(), "add these to Reason in values/_errors.py, each with its advice"
+
     for end in ends:
         if end.how == "halted":
-            assert end.reason in REASON_ADVICE
+            assert end.reason in REASON_ADVICE, "say in its row of Reason what to do"
         if end.how == "rejected" and end.reason != "stop":
             assert REJECTED_WORDS[end.reason] in str(end.error((Attempt(1, {}),), None, None))
 
 
-def shown(row: PolicyRow) -> str:
-    """Return a row as the page has it."""
-    if isinstance(row.then, End):
-        then = f"`{NAMES[row.then.how]}`, `{row.then.reason}`"
-    else:
-        then = THEN[row.then]  # type: ignore[index]
-
-    about = f"`{row.about}`" if row.about else ""
-    return re.sub(" +", " ", f"| {', '.join(row.after)} | {about} | {row.when} | {then} |")
-
-
 def test_the_page_shows_the_table() -> None:
     """The rows of the page are those of the code, in their order."""
-    page = (DOCS / "reference" / "policy.md").read_text("utf-8")
-    head = "| after | about | when | what follows |\n|---|---|---|---|\n"
-    assert head + "\n".join(map(shown, POLICY)) + "\n" in page
+    page = TOOL["POLICY_PAGE"].read_text("utf-8")
+    assert len(list(TOOL["policy_rows"]())) == len(POLICY)
+    assert TOOL["policy_page"](page) == page, "run `make pages`"
 
 
 @pytest.mark.parametrize("about", [budget.about for budget in BUDGETS])
 def test_the_page_of_budgets_says_what_its_row_says(about: str) -> None:
     """What a budget counts, and what it is by default, stand in one row of the code."""
     (budget,) = [row for row in BUDGETS if row.about == about]
-    page = (DOCS / "howto" / "budget.md").read_text("utf-8")
+    page = TOOL["BUDGETS_PAGE"].read_text("utf-8")
     rows = [line for line in page.splitlines() if line.startswith(f"| `{about}`")]
-    assert len(rows) == 1
-    assert rows[0].endswith(f"| {budget.default} | {budget.bounds} |")
+    assert len(rows) == 1, "run `make pages`"
+    assert rows[0].endswith(f"| {budget.default} | {budget.bounds} |"), "run `make pages`"

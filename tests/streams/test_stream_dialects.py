@@ -382,6 +382,8 @@ ROWS: list[tuple[set[str], list[bytes], Any]] = [
         [TEA],
     ),
 ]
+"""All rows of the table that are read, the events of a server (``DONE`` ends them, unless that is
+the deviation), and its reply: a text, or the arguments of each call as JSON."""
 
 OF_MESSAGES = {"arguments_empty", "call_id_shared"}
 """The rows of a whole message that are read in its stream, too."""
@@ -811,7 +813,9 @@ def test_every_row_is_played_and_stands_on_its_page() -> None:
     page = Path(PAGE).read_text(encoding="utf-8")
     for name, row in STREAM_DIALECTS.items():
         assert "#" in row.source
-        assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page
+        assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page, (
+            "run `make pages`"
+        )
 
 
 def test_no_row_is_asked_for_that_no_table_has() -> None:

@@ -44,7 +44,8 @@ def test_the_wrapped_app_passes_the_same_test(suite: pytest.Pytester) -> None:
     """Around the same app, the wrapped client turns every one of these faults into a good reply."""
     suite.makepyfile(test_shop=BLOCKS[0].partition("@pytest.mark")[0] + BLOCKS[1])
     outcomes = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0").parseoutcomes()
-    assert SHOWN[3].split() == [str(outcomes["passed"]), *outcomes]
+    shown = SHOWN[3].split()
+    assert shown == [str(outcomes["passed"]), *outcomes], "write the count on the page"
 
 
 def test_the_script_of_the_page_runs(suite: pytest.Pytester) -> None:

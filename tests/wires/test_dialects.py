@@ -234,6 +234,9 @@ ROWS: list[tuple[tuple[str, ...], dict[str, Any], Any, str]] = [
         "reply.role",
     ),
 ]
+"""The rows of the table that are read, a message of a server, its reply, and the code (or how it
+begins) for which ``dialects="strict"`` refuses it. None is the reply of two calls."""
+
 HARMFUL: dict[str, tuple[dict[str, Any], str]] = {
     "another function_call": (turn(CALL, function_call=LEGACY | {"name": "now"}), "call.malformed"),
     "other arguments": (
@@ -792,7 +795,9 @@ def test_every_row_has_its_source_and_stands_on_its_page() -> None:
     assert {name for names, *_ in HEADS for name in names} == ENVELOPE_DIALECTS.keys()
     for name, row in [*ENVELOPE_DIALECTS.items(), *DIALECTS.items()]:
         assert "#" in row.source
-        assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page
+        assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page, (
+            "run `make pages`"
+        )
     assert page.count("\n| `call_") + page.count("\n| `arg") == sum(
         name.startswith(("call_", "arg"))
         for name in [*DIALECTS, *STREAM_DIALECTS, *RESPONSE_DIALECTS]

@@ -449,7 +449,9 @@ def test_every_row_is_played_and_stands_on_its_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name, row in RESPONSE_DIALECTS.items():
         assert "#" in row.source
-        assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page
+        assert f"| `{name}` | {row.sends} | {row.becomes} | {row.source} |\n" in page, (
+            "run `make pages`"
+        )
 
 
 JSON = '{"title": "Tea"}'

@@ -18,7 +18,6 @@ from typing import Annotated, Any, Generic, Union, get_args, get_origin
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, RootModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from strictreply.contract._alone import own_issues
 from strictreply.contract._fidelity.documents import paths_of
 from strictreply.contract._models import (
     UNREADABLE,
@@ -28,6 +27,7 @@ from strictreply.contract._models import (
     instance_of,
     kept_on,
 )
+from strictreply.contract._own_rules import own_issues
 from strictreply.contract._tagged import with_required_tags
 from strictreply.contract._tool import Tool
 from strictreply.reading._incremental import Partial

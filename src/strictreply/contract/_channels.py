@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from strictreply.contract._alone import own_issues
 from strictreply.contract._answer import FINAL_ANSWER
+from strictreply.contract._own_rules import own_issues
 from strictreply.contract._tool import VALUE, Tool
 from strictreply.reading._decoding import decode, extract
 from strictreply.schema import Schema

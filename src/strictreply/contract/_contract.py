@@ -45,9 +45,9 @@ from strictreply.wires import Api, wire_named
 from strictreply.wires._declared_tools import Spaces, ToolNames
 
 if TYPE_CHECKING:
+    from strictreply.retry._next_request import NextRequest
     from strictreply.retry._policy import RetryPolicy
     from strictreply.retry._steering import Steering
-    from strictreply.retry._stepping import NextRequest
 
 
 UNION_NAMES = frozenset({"tool", "args", "answer"})
@@ -381,7 +381,7 @@ class Contract(Generic[A_co]):
         is async, or nothing is left to request.
         """
         # the loop stands above the contract
-        from strictreply.retry._stepping import next_request  # noqa: PLC0415
+        from strictreply.retry._next_request import next_request  # noqa: PLC0415
 
         return next_request(self, request, responses, policy, steering, api)
 

@@ -534,9 +534,9 @@ class PolicyRow:
     """Whether it does."""
     then: End | Callable[[Case], NextStep]
     """What follows."""
-    about: str = ""
+    about: str = field(default="", kw_only=True)
     """The field of :class:`RetryPolicy` that it is about; empty for none."""
-    words: str = ""
+    words: str = field(default="", kw_only=True)
     """What the error says of it; empty where it is named by the reason, or by the failure."""
 
 
@@ -645,7 +645,7 @@ POLICY: tuple[PolicyRow, ...] = (
         "the deadline has passed",
         lambda case: case.failure.kind in LATE_KINDS and case.policy.time_left(case.spent) == 0,
         End("halted", "deadline"),
-        "deadline",
+        about="deadline",
     ),
     PolicyRow(
         ("lost",), "it cannot succeed later", lambda case: not case.failure.retryable, failed
@@ -655,7 +655,7 @@ POLICY: tuple[PolicyRow, ...] = (
         "`stop_on` has `API_TRANSIENT`",
         lambda case: Category.API_TRANSIENT in case.policy.stop_on,
         failed,
-        "stop_on",
+        about="stop_on",
     ),
     PolicyRow(
         ("lost",),
@@ -666,14 +666,14 @@ POLICY: tuple[PolicyRow, ...] = (
             and case.spent + case.failure.retry_after >= case.policy.deadline
         ),
         failed,
-        "deadline",
+        about="deadline",
     ),
     Budget(
         ("lost",),
         "the server asks for a longer pause",
         lambda case: (case.failure.retry_after or 0.0) > case.policy.max_retry_after,
         failed,
-        "max_retry_after",
+        about="max_retry_after",
         default="60",
         bounds="the longest `Retry-After` that is obeyed, in seconds",
         amount="number",
@@ -684,7 +684,7 @@ POLICY: tuple[PolicyRow, ...] = (
         "so many repeats were made",
         lambda case: sum(map(is_transport_fault, case.attempts)) > case.allowed,
         failed,
-        "transport_retries",
+        about="transport_retries",
         default="the client's `max_retries`, else 2",
         bounds="repeats after the API failed",
     ),
@@ -705,16 +705,16 @@ POLICY: tuple[PolicyRow, ...] = (
         "it has a fault of such a category",
         lambda case: any(issue.category in case.policy.stop_on for issue in case.last.issues),
         End("rejected", "category"),
-        "stop_on",
-        "a fault of a category in stop_on",
+        about="stop_on",
+        words="a fault of a category in stop_on",
     ),
     Budget(
         ("unfit",),
         "so many corrections were answered",
         lambda case: len(case.corrections) >= case.policy.max_retries,
         End("rejected", "retries"),
-        "max_retries",
-        "retries exhausted",
+        about="max_retries",
+        words="retries exhausted",
         default="3",
         bounds="corrections: requests after invalid replies",
         is_needed=True,
@@ -730,8 +730,8 @@ POLICY: tuple[PolicyRow, ...] = (
             >= case.policy.arg_retries
         ),
         End("rejected", "arg_retries"),
-        "arg_retries",
-        "argument retries exhausted",
+        about="arg_retries",
+        words="argument retries exhausted",
         default="as `max_retries`",
         bounds="the corrections that concern only arguments of calls",
     ),
@@ -743,8 +743,8 @@ POLICY: tuple[PolicyRow, ...] = (
             and sum(map(_is_bad_call, case.attempts)) >= case.policy.max_invalid_calls
         ),
         End("rejected", "invalid_calls"),
-        "max_invalid_calls",
-        "too many bad tool calls",  # the words of requirement T35
+        about="max_invalid_calls",
+        words="too many bad tool calls",  # the words of requirement T35
         default="none",
         bounds="attempts with an unknown tool or bad arguments",
     ),
@@ -753,7 +753,7 @@ POLICY: tuple[PolicyRow, ...] = (
         "it would have passed before the next request",
         _is_deadline_spent,
         End("halted", "deadline"),
-        "deadline",
+        about="deadline",
         default="none",
         bounds="seconds of the whole call: connecting, bodies, waits, your checks",
         amount="number",
@@ -766,7 +766,7 @@ POLICY: tuple[PolicyRow, ...] = (
             and case.usage.total_tokens >= case.policy.max_tokens_total
         ),
         End("halted", "tokens"),
-        "max_tokens_total",
+        about="max_tokens_total",
         default="none",
         bounds="tokens of all requests",
     ),
@@ -775,18 +775,20 @@ POLICY: tuple[PolicyRow, ...] = (
         "their price reached it",
         _is_cost_spent,
         End("halted", "cost"),
-        "max_cost",
+        about="max_cost",
         default="none",
         bounds="the cost of these tokens, as `price` computes it",
         amount="number",
     ),
-    PolicyRow(("lost",), "it says so", lambda case: case.stops, End("failed", "stop"), "stop"),
+    PolicyRow(
+        ("lost",), "it says so", lambda case: case.stops, End("failed", "stop"), about="stop"
+    ),
     Budget(
         ("unfit",),
         "it says so",
         lambda case: case.stops,
         End("rejected", "stop"),
-        "stop",
+        about="stop",
         default="none",
         bounds=(
             "tenacity's own, such as `stop_after_delay(20)` and `wait_random_exponential(max=10)`"
@@ -809,7 +811,7 @@ POLICY: tuple[PolicyRow, ...] = (
         "the client's calls have made so many repeats",
         _always,
         End("failed", "retry_budget"),
-        "retry_budget",
+        about="retry_budget",
         default="100",
         bounds="such repeats over all calls of one client, beyond the number of successes",
     ),
@@ -820,7 +822,9 @@ POLICY: tuple[PolicyRow, ...] = (
         End("rejected", "human"),
         words="ask_human returned None",
     ),
-    PolicyRow(("late",), "the deadline has passed", _always, End("halted", "deadline"), "deadline"),
+    PolicyRow(
+        ("late",), "the deadline has passed", _always, End("halted", "deadline"), about="deadline"
+    ),
     PolicyRow(
         ("stored",),
         "it is not retried",

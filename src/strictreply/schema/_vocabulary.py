@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Worded, capped, json_words
+from strictreply.values._issues import CORRECTED, Guidance, Worded, capped, json_words
 from strictreply.values._limits import JSONObject
 
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
@@ -249,8 +249,23 @@ class SchemaRule(Worded):
         "dependent_required",
         "is required{expected}",
     )
-    EXTRA_KEY = "extra_key", "allowed keys: {expected}"
-    NO_KEYS = "no_keys", "must have no keys"
+    EXTRA_KEY = (
+        "extra_key",
+        "allowed keys: {expected}",
+        *CORRECTED,
+        Guidance(
+            to_do=(
+                'Nothing, or declare the key. `extra="schema"` lets through what the schema does '
+                "not forbid."
+            ),
+        ),
+    )
+    NO_KEYS = (
+        "no_keys",
+        "must have no keys",
+        *CORRECTED,
+        Guidance(to_do="Nothing: the tool takes no arguments."),
+    )
     PROPERTY_NAMES = "property_names", "each key must be {expected}"
     MIN_PROPERTIES = "min_properties", "must have at least {expected}"
     MAX_PROPERTIES = "max_properties", "must have at most {expected}"
@@ -262,8 +277,20 @@ class SchemaRule(Worded):
     MIN_LENGTH = "min_length", "must have at least {expected}"
     MAX_LENGTH = "max_length", "must have at most {expected}"
     PATTERN = "pattern", "must match the pattern {expected}"
-    FORMAT = "format", "must be {expected}"
-    CONTENT = "content", "must be encoded as {expected}"
+    FORMAT = (
+        "format",
+        "must be {expected}",
+        *CORRECTED,
+        Guidance(to_do='Nothing. `formats="annotate"` takes formats as a description alone.'),
+    )
+    CONTENT = (
+        "content",
+        "must be encoded as {expected}",
+        *CORRECTED,
+        Guidance(
+            comes="A string with `contentEncoding` or `contentMediaType` holds something else."
+        ),
+    )
     MIN_ITEMS = "min_items", "must have at least {expected}"
     MAX_ITEMS = "max_items", "must have at most {expected}"
     EXTRA_ITEMS = "extra_items", "must have at most {expected}"
@@ -273,13 +300,49 @@ class SchemaRule(Worded):
     ONE_OF = "one_of", "must fit exactly one of the allowed forms{expected}"
     NOT = "not", "must not {expected}"
     FORBIDDEN = "forbidden", "must be left out"
-    TOO_COMPLEX = "too_complex", "is too complex to check: {expected}"
+    TOO_COMPLEX = (
+        "too_complex",
+        "is too complex to check: {expected}",
+        *CORRECTED,
+        Guidance(
+            to_do=(
+                "Bound what the issue names in the schema: `maxLength` beside a slow pattern, "
+                "`maxItems`; `anyOf` with a `const` in each form is quick."
+            ),
+            comes=(
+                "A value would take too much work: a long text for its pattern, a number of very "
+                "many digits, or many values for the choices (`anyOf`, `oneOf`) of its schema. "
+                "The message says which, and the path is its place."
+            ),
+        ),
+    )
     UNEXAMINED = (
         "unexamined",
         "may have more faults: it is too large or too complex to examine all of it",
+        *CORRECTED,
+        Guidance(
+            to_do="Nothing: the reply is refused, and retried.",
+            comes="Comes beside other issues, where a value is too large to look for more.",
+        ),
     )
-    INVALID = "invalid", "must fit the schema"
-    UNREADABLE = "unreadable", "must be plain JSON"
+    INVALID = (
+        "invalid",
+        "must fit the schema",
+        *CORRECTED,
+        Guidance(
+            to_do="The words are those of your own check: make them say what to change.",
+            comes="A model's own validator or a tool's `check` refused the arguments.",
+        ),
+    )
+    UNREADABLE = (
+        "unreadable",
+        "must be plain JSON",
+        *CORRECTED,
+        Guidance(
+            to_do="Nothing: this code is only for values that no JSON text can express.",
+            comes="A mapping that was given to `contract.check` has a value that is not JSON.",
+        ),
+    )
 
 
 _OF_SEVERAL = {

@@ -40,7 +40,7 @@ import warnings
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from strictreply.values._issues import Issue, Remedy, printable, printable_json
 from strictreply.values._limits import JSONObject
@@ -83,104 +83,137 @@ _LATER = (
 class Reason(StrEnum):
     """Why a call ended without a reply: what ``error.reason`` equals.
 
-    The first eight are of ReplyRejected, the next six of ReplyHalted (``deadline`` also of
-    TransportFailed), the others of TransportFailed.
+    A member is the one row of its reason: ``"reason"``, then what a person can do about it, if the
+    faults of the reply do not say that.
     """
 
+    advice: str
+    """What a person can do about it; empty where the faults explain the end."""
+
+    def __new__(cls, value: str, advice: str = "") -> Self:
+        """Attach the advice to the reason."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.advice = advice
+        return member
+
+    # of ReplyRejected
     RETRIES = "retries"
     ARG_RETRIES = "arg_retries"
     INVALID_CALLS = "invalid_calls"
-    CATEGORY = "category"
+    CATEGORY = (
+        "category",
+        (
+            "Read what the model got wrong (attempt.raw), "
+            "or take its category out of RetryPolicy.stop_on."
+        ),
+    )
     STOP = "stop"
     STREAMED = "streamed"
     HUMAN = "human"
-    STORED = "stored"
+    STORED = (
+        "stored",
+        (
+            "The server has this reply, and gives the same one again: read what is wrong "
+            "(attempt.raw) and make the request anew, or wrap the client with the contract by "
+            "which the reply was asked for."
+        ),
+    )
 
+    # of ReplyHalted, DEADLINE also of TransportFailed
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
-    AMBIGUOUS = "ambiguous"
-    DEADLINE = "deadline"
-    TOKENS = "tokens"
-    COST = "cost"
+    AMBIGUOUS = (
+        "ambiguous",
+        (
+            "Make the request without a stream (no stream=True, "
+            "no RetryPolicy(early_stop='always')): a whole reply may say it once. "
+            "If it does not, use another server or another model: "
+            "this one sends such replies whenever it is asked."
+        ),
+    )
+    DEADLINE = (
+        "deadline",
+        (
+            "Raise RetryPolicy.deadline, or use a faster model; "
+            "error.attempts has the seconds of each."
+        ),
+    )
+    TOKENS = (
+        "tokens",
+        (
+            "Raise max_tokens_total of RetryPolicy, or of a run's LoopPolicy, "
+            "or send a shorter conversation."
+        ),
+    )
+    COST = "cost", "Raise RetryPolicy.max_cost, or send a shorter conversation."
 
-    AUTHENTICATION_FAILED = "authentication_failed"
-    PERMISSION_DENIED = "permission_denied"
-    NOT_FOUND = "not_found"
-    INSUFFICIENT_CREDITS = "insufficient_credits"
-    INVALID_REQUEST = "invalid_request"
-    THOUGHT_MISMATCH = "thought_mismatch"
-    CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
-    REQUEST_TOO_LARGE = "request_too_large"
-    RESPONSE_TOO_LARGE = "response_too_large"
-    REDIRECT_REFUSED = "redirect_refused"
-    RETRY_BUDGET = "retry_budget"
-    API_ERROR = "api_error"
-    UNREADABLE_RESPONSE = "unreadable_response"
-    RATE_LIMIT = "rate_limit"
-    SERVER_ERROR = "server_error"
-    TIMEOUT = "timeout"
-    CONNECTION = "connection"
-    CONFLICT = "conflict"
+    # of TransportFailed
+    AUTHENTICATION_FAILED = (
+        "authentication_failed",
+        "Check the API key and the base URL of the client.",
+    )
+    PERMISSION_DENIED = (
+        "permission_denied",
+        "Check what the API key may use: the model, the project, the region.",
+    )
+    NOT_FOUND = "not_found", "Check the model's name and the base URL of the client."
+    INSUFFICIENT_CREDITS = "insufficient_credits", "Add credit at the provider, or use another key."
+    INVALID_REQUEST = (
+        "invalid_request",
+        (
+            "Read in error.cause what the server refused: a keyword or a tool that it does not "
+            "support, or a call in the conversation that it cannot read."
+        ),
+    )
+    THOUGHT_MISMATCH = (
+        "thought_mismatch",
+        (
+            "Keep the tools, the system prompt and the earlier messages as they were when the "
+            "model thought, or leave the thoughts of earlier turns out; "
+            "error.cause says which message it is about."
+        ),
+    )
+    CONTEXT_LENGTH_EXCEEDED = (
+        "context_length_exceeded",
+        (
+            "Shorten the conversation, send fewer tools or a smaller max_tokens, or use a model "
+            "with a longer context; of your own server raise the context size."
+        ),
+    )
+    REQUEST_TOO_LARGE = "request_too_large", "Send a shorter conversation or fewer tools."
+    RESPONSE_TOO_LARGE = (
+        "response_too_large",
+        "Check the endpoint: it sent over 16 times Limits.reply_bytes; raise that if intended.",
+    )
+    REDIRECT_REFUSED = (
+        "redirect_refused",
+        "Set the client's base_url to the API's own origin: prompts and keys never go elsewhere.",
+    )
+    RETRY_BUDGET = (
+        "retry_budget",
+        (
+            "Check the endpoint: most calls fail, "
+            "and RetryPolicy.retry_budget allows no repeats until some succeed."
+        ),
+    )
+    API_ERROR = (
+        "api_error",
+        "Read in error.cause what the server answered, and check the client's base URL.",
+    )
+    UNREADABLE_RESPONSE = (
+        "unreadable_response",
+        "Check the endpoint: it sent no JSON, which may be a page of a proxy or of a login.",
+    )
+    RATE_LIMIT = "rate_limit", _LATER
+    SERVER_ERROR = "server_error", _LATER
+    TIMEOUT = "timeout", _LATER
+    CONNECTION = "connection", _LATER
+    CONFLICT = "conflict", _LATER
     MALFORMED_RESPONSE = "malformed_response"
 
 
-REASON_ADVICE: dict[str, str] = {
-    "stored": (
-        "The server has this reply, and gives the same one again: read what is wrong "
-        "(attempt.raw) and make the request anew, or wrap the client with the contract by which "
-        "the reply was asked for."
-    ),
-    "deadline": (
-        "Raise RetryPolicy.deadline, or use a faster model; error.attempts has the seconds of each."
-    ),
-    "tokens": (
-        "Raise max_tokens_total of RetryPolicy, or of a run's LoopPolicy, "
-        "or send a shorter conversation."
-    ),
-    "cost": "Raise RetryPolicy.max_cost, or send a shorter conversation.",
-    "ambiguous": (
-        "Make the request without a stream (no stream=True, no RetryPolicy(early_stop='always')): "
-        "a whole reply may say it once. If it does not, use another server or another model: "
-        "this one sends such replies whenever it is asked."
-    ),
-    "category": (
-        "Read what the model got wrong (attempt.raw), "
-        "or take its category out of RetryPolicy.stop_on."
-    ),
-    "authentication_failed": "Check the API key and the base URL of the client.",
-    "permission_denied": "Check what the API key may use: the model, the project, the region.",
-    "not_found": "Check the model's name and the base URL of the client.",
-    "insufficient_credits": "Add credit at the provider, or use another key.",
-    "invalid_request": (
-        "Read in error.cause what the server refused: a keyword or a tool that it does not "
-        "support, or a call in the conversation that it cannot read."
-    ),
-    "thought_mismatch": (
-        "Keep the tools, the system prompt and the earlier messages as they were when the model "
-        "thought, or leave the thoughts of earlier turns out; "
-        "error.cause says which message it is about."
-    ),
-    "context_length_exceeded": (
-        "Shorten the conversation, send fewer tools or a smaller max_tokens, or use a model with a "
-        "longer context; of your own server raise the context size."
-    ),
-    "request_too_large": "Send a shorter conversation or fewer tools.",
-    "response_too_large": (
-        "Check the endpoint: it sent over 16 times Limits.reply_bytes; raise that if intended."
-    ),
-    "redirect_refused": (
-        "Set the client's base_url to the API's own origin: prompts and keys never go elsewhere."
-    ),
-    "retry_budget": (
-        "Check the endpoint: most calls fail, "
-        "and RetryPolicy.retry_budget allows no repeats until some succeed."
-    ),
-    "api_error": "Read in error.cause what the server answered, and check the client's base URL.",
-    "unreadable_response": (
-        "Check the endpoint: it sent no JSON, which may be a page of a proxy or of a login."
-    ),
-    **dict.fromkeys(("rate_limit", "server_error", "timeout", "connection", "conflict"), _LATER),
-}
+REASON_ADVICE: dict[str, str] = {reason.value: reason.advice for reason in Reason if reason.advice}
 """What a person can do when a budget or the transport ended a call, by the error's ``reason``."""
 
 
@@ -351,7 +384,7 @@ class ReplyHalted(CallFailed):
     """A retry would not help, or is not allowed.
 
     ``reason`` is ``refusal``, ``content_filter``, ``ambiguous`` (the server sent what has two
-    meanings), ``deadline``, ``tokens`` or ``cost``.
+    meanings), or of a budget that is spent, such as ``deadline``, ``tokens`` and ``cost``.
     """
 
 

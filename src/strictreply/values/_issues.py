@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Self
+from typing import NamedTuple, Self
 
 FOUND_CHARS = 120
 PLACE_TOKENS = 6
@@ -44,17 +44,32 @@ class Remedy(StrEnum):
     STOP = "stop"  # another ask would not help
 
 
+class Guidance(NamedTuple):
+    """What the page of codes (``tools/write_codes.py``) says of a code beyond its words."""
+
+    to_do: str = ""
+    """What a reader should do about it; empty for what is said of its family."""
+    comes: str = ""
+    """When it comes; empty where a fault of the test kit shows that."""
+
+
+_NO_GUIDANCE = Guidance()
+CORRECTED = (Category.FORMAT_ERROR, Remedy.CORRECT)
+"""The usual category and remedy, written out where a guidance follows them."""
+
+
 class Worded(StrEnum):
     """A stable code with the words that report it.
 
-    A member is written ``"code", "template"``, then a category and a remedy if they are unusual.
-    The names in braces in ``template`` are filled from a declaration or a schema, never from what
-    is judged.
+    A member is written ``"code", "template"``, then a category and a remedy if they are unusual,
+    then a :class:`Guidance` if there is something to say. The names in braces in ``template`` are
+    filled from a declaration or a schema, never from what is judged.
     """
 
     template: str
     category: Category
     remedy: Remedy
+    guidance: Guidance
 
     def __new__(
         cls,
@@ -62,31 +77,43 @@ class Worded(StrEnum):
         template: str,
         category: Category = Category.FORMAT_ERROR,
         remedy: Remedy = Remedy.CORRECT,
+        guidance: Guidance = _NO_GUIDANCE,
     ) -> Self:
-        """Attach words, category and remedy to the code."""
+        """Attach words, category, remedy and guidance to the code."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.template = template
         member.category = category
         member.remedy = remedy
+        member.guidance = guidance
         return member
 
 
 _CUT = (Category.FORMAT_ERROR, Remedy.SHORTEN)
 _BROKEN_RESPONSE = (Category.API_TRANSIENT, Remedy.RESEND)
 _DECLINED = (Category.API_TERMINAL, Remedy.STOP)
+_BOUND = "Raise the bound in `Limits` if such replies are right for your app."
 
 
 class Code(Worded):
     """Every fault but those of broken schema rules.
 
     The code of a broken rule is ``args.<rule>`` or ``answer.<rule>``; the rules are
-    :class:`strictreply.schema.SchemaRule`.
+    :class:`strictreply.schema.SchemaRule`. A member is the one row of its code: words, category,
+    remedy, and what the page of codes says of it.
     """
 
     JSON_EMPTY = "json.empty", "the text is empty; a JSON value is expected"
     JSON_NOT_TEXT = "json.not_text", "a JSON text is expected here, not another type"
-    JSON_ENCODING = "json.encoding", "the text is not valid UTF-8"
+    JSON_ENCODING = (
+        "json.encoding",
+        "the text is not valid UTF-8",
+        *CORRECTED,
+        Guidance(
+            to_do="Look at the server: JSON is UTF-8.",
+            comes="The bytes of a reply, or of a file that `check` reads, are not UTF-8.",
+        ),
+    )
     JSON_SYNTAX = "json.syntax", "not valid JSON at line {line} column {column}{expected}"
     JSON_INCOMPLETE = "json.incomplete", "the JSON ends before it is complete{expected}"
     JSON_TRAILING_DATA = (
@@ -100,40 +127,105 @@ class Code(Worded):
     )
     JSON_NOT_FINITE = "json.not_finite", "NaN, Infinity and numbers beyond a double are not JSON"
     JSON_SURROGATE = "json.surrogate", "a string contains an unpaired surrogate"
-    JSON_TOO_LARGE = "json.too_large", "more than {limit} bytes; write less"
-    JSON_TOO_DEEP = "json.too_deep", "nested deeper than {limit} levels; nest less"
-    JSON_TOO_MANY_NODES = "json.too_many_nodes", "more than {limit} values; write fewer"
+    JSON_TOO_LARGE = (
+        "json.too_large",
+        "more than {limit} bytes; write less",
+        *CORRECTED,
+        Guidance(to_do=_BOUND),
+    )
+    JSON_TOO_DEEP = (
+        "json.too_deep",
+        "nested deeper than {limit} levels; nest less",
+        *CORRECTED,
+        Guidance(to_do=_BOUND),
+    )
+    JSON_TOO_MANY_NODES = (
+        "json.too_many_nodes",
+        "more than {limit} values; write fewer",
+        *CORRECTED,
+        Guidance(to_do=_BOUND),
+    )
     JSON_UNEXAMINED = (
         "json.unexamined",
         "may have more faults: it is too large to examine all of it",
+        *CORRECTED,
+        Guidance(
+            to_do="Nothing: the reply is refused, and retried.",
+            comes="Comes beside other issues, where a text is too large to look for more.",
+        ),
     )
     JSON_NUMBER_TOO_LONG = (
         "json.number_too_long",
         "a number of more than {limit} digits; write a shorter one",
+        *CORRECTED,
+        Guidance(to_do=_BOUND),
     )
 
     SHAPE_NOT_OBJECT = "shape.not_object", "must be a JSON object"
     SHAPE_MISSING_KEY = "shape.missing_key", "is required ({expected})"
     SHAPE_EXTRA_KEY = "shape.extra_key", "allowed keys: {names}"
-    SHAPE_WRONG_TYPE = "shape.wrong_type", "must be {expected}"
+    SHAPE_WRONG_TYPE = (
+        "shape.wrong_type",
+        "must be {expected}",
+        *CORRECTED,
+        Guidance(to_do="Nothing: arguments and an answer's members have one type each."),
+    )
     SHAPE_EMPTY = "shape.empty", "must not be empty"
     SHAPE_BOTH = "shape.tool_and_answer", "must be a tool call or an answer, not both"
 
     TOOL_UNKNOWN = "tool.unknown", "no such tool; the tools are: {names}", Category.ACTION_ERROR
-    TOOL_REQUIRED = "tool.required", "Call one of the tools now: {names}", Category.ACTION_ERROR
-    TOOL_FORCED = "tool.forced", "call the tool {name}, no other", Category.PERMISSION_ERROR
+    TOOL_REQUIRED = (
+        "tool.required",
+        "Call one of the tools now: {names}",
+        Category.ACTION_ERROR,
+        Remedy.CORRECT,
+        Guidance(
+            to_do=(
+                "Nothing: your `tool_choice` asks for a call. Leave it out if an answer is welcome."
+            )
+        ),
+    )
+    TOOL_FORCED = (
+        "tool.forced",
+        "call the tool {name}, no other",
+        Category.PERMISSION_ERROR,
+        Remedy.CORRECT,
+        Guidance(comes="`tool_choice` names one tool and the reply calls another."),
+    )
     TOOL_FORBIDDEN = (
         "tool.forbidden",
         "no tool may be called here; answer instead",
         Category.PERMISSION_ERROR,
+        Remedy.CORRECT,
+        Guidance(to_do="Nothing: your `tool_choice` forbids calls."),
     )
     TOOL_SWITCHED = (
         "tool.switched",
         "call {name} again with corrected arguments, nothing else",
         Category.ACTION_ERROR,
+        Remedy.CORRECT,
+        Guidance(
+            to_do=(
+                "Nothing: a correction asked for one call again. "
+                "`RetryPolicy(allow_other_tool=True)` admits another tool there."
+            ),
+            comes="A correction asked for one tool again, and the reply calls another.",
+        ),
     )
-    TOOL_SEVERAL = "tool.several", "make exactly one tool call", Category.ACTION_ERROR
-    TOOL_TOO_MANY = "tool.too_many", "make at most {limit} tool calls", Category.ACTION_ERROR
+    TOOL_SEVERAL = (
+        "tool.several",
+        "make exactly one tool call",
+        Category.ACTION_ERROR,
+        Remedy.CORRECT,
+        Guidance(to_do="Say `parallel=True` if several calls are welcome."),
+    )
+    TOOL_TOO_MANY = (
+        "tool.too_many",
+        "make at most {limit} tool calls",
+        Category.ACTION_ERROR,
+        Remedy.CORRECT,
+        Guidance(to_do="Raise `Limits.calls` if that many are right."),
+    )
 
     CALL_MALFORMED = "call.malformed", "a tool call must be {expected}"
     CALL_ID_MISSING = "call.id_missing", "give each tool call an id of its own"
@@ -144,10 +236,20 @@ class Code(Worded):
     CALL_AS_TEXT = (
         "call.as_text",
         "the tool call is written as text; call the tool itself instead",
+        *CORRECTED,
+        Guidance(
+            to_do='Use `channel="text"` with a server that cannot call tools natively.',
+            comes=(
+                "The text of a reply holds what is a call in another model's template, such as "
+                "`<tool_call>…`."
+            ),
+        ),
     )
     CALL_MISSING = (
         "call.missing",
         "the reply announced a tool call, but contains none; call the tool now",
+        *CORRECTED,
+        Guidance(comes="The reply ends with `tool_calls` as its finish reason, and holds none."),
     )
     CALL_UNREADABLE = (
         "call.unreadable",
@@ -155,31 +257,94 @@ class Code(Worded):
             "the provider could not read the call; "
             "name a declared tool, with one JSON object as its arguments"
         ),
+        *CORRECTED,
+        Guidance(
+            to_do="Nothing: the server's own parser refused the model's call, which is retried.",
+            comes="The endpoint answers with an error such as Groq's `tool_use_failed`.",
+        ),
     )
     CALL_ID_TOO_LONG = (
         "call.id_too_long",
         "the id of a tool call has more than {limit} bytes; write a short one",
+        *CORRECTED,
+        Guidance(comes="The id of a call is longer than `Limits` admit."),
     )
 
-    REPLY_EMPTY = "reply.empty", "the reply is empty; write an answer, or call a tool"
+    REPLY_EMPTY = (
+        "reply.empty",
+        "the reply is empty; write an answer, or call a tool",
+        *CORRECTED,
+        Guidance(
+            to_do=(
+                "Ask for more tokens if the model thinks before it answers: thinking may have "
+                "used them all."
+            ),
+        ),
+    )
     REPLY_ROLE = "reply.role", "the role must be assistant"
     REPLY_CONTENT = "reply.content", "write the answer as text"
-    REPLY_TOO_LARGE = "reply.too_large", "the content has more than {limit} bytes; write less"
+    REPLY_TOO_LARGE = (
+        "reply.too_large",
+        "the content has more than {limit} bytes; write less",
+        *CORRECTED,
+        Guidance(
+            to_do=_BOUND,
+            comes="The text of a reply is longer than `Limits` admit.",
+        ),
+    )
     REPLY_UNREADABLE = (
         "reply.unreadable",
         "the provider could not read the reply; it must have the form asked for",
+        *CORRECTED,
+        Guidance(comes="The endpoint answers with an error that its own reader of the reply made."),
     )
-    REPLY_TRUNCATED = "reply.truncated", "the reply was cut off at the token limit", *_CUT
+    REPLY_TRUNCATED = (
+        "reply.truncated",
+        "the reply was cut off at the token limit",
+        *_CUT,
+        Guidance(
+            to_do=(
+                "Raise `max_tokens`, or let `RetryPolicy(max_reply_tokens=…)` raise it for the "
+                "next ask."
+            ),
+        ),
+    )
     REPLY_BROKEN_OFF = "reply.broken_off", "the server ended the reply early", *_BROKEN_RESPONSE
-    REPLY_REFUSAL = "reply.refusal", "the model refused", *_DECLINED
+    REPLY_REFUSAL = (
+        "reply.refusal",
+        "the model refused",
+        *_DECLINED,
+        Guidance(
+            to_do=(
+                "Change the prompt, or ask a person: `error.attempts[-1].raw` holds what the "
+                "model said."
+            ),
+        ),
+    )
     REPLY_CONTENT_FILTER = (
         "reply.content_filter",
         "the provider's content filter stopped the reply",
         *_DECLINED,
+        Guidance(to_do="Change the prompt: the provider will filter it again."),
     )
 
     ENVELOPE_MALFORMED = "envelope.malformed", "the response must be {expected}", *_BROKEN_RESPONSE
-    ENVELOPE_AMBIGUOUS = "envelope.ambiguous", "the response has two meanings: {what}", *_DECLINED
+    ENVELOPE_AMBIGUOUS = (
+        "envelope.ambiguous",
+        "the response has two meanings: {what}",
+        *_DECLINED,
+        Guidance(
+            to_do=(
+                "Make the request without a stream: a whole reply may say it once. Else use "
+                "another server or another model: this one sends such replies whenever it is "
+                "asked."
+            ),
+            comes=(
+                "A stream does not say of which call a piece is, or its last message says "
+                "something else than its deltas. No repeat would change how the server writes."
+            ),
+        ),
+    )
     ENVELOPE_CHOICES = (
         "envelope.choices",
         "the response must hold exactly one choice",

@@ -31,8 +31,8 @@ _OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")
 
 
 @dataclass(frozen=True, slots=True)
-class StreamDialect:
-    """One way of servers to stream a reply: what they send, what is read, and a public source.
+class Dialect:
+    """One way of servers to write otherwise: what they send, what is read, and a public source.
 
     ``servers`` are those that the source names.
     """
@@ -44,8 +44,8 @@ class StreamDialect:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect(StreamDialect):
-    """One way of servers to write a message.
+class MessageDialect(Dialect):
+    """One way of servers to write a message; its reader bears the name of the row.
 
     ``read`` returns the message in the API's way: the same object where it is written so already.
     """
@@ -172,7 +172,7 @@ def _role_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObje
     return {**message, "role": "assistant"} if _is_blank(message.get("role")) else message
 
 
-def _content(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+def _content_chunks(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     content = message.get("content")
     text = None if content is None or isinstance(content, str) else text_in(content)
     return message if text is None else {**message, "content": text}
@@ -188,7 +188,7 @@ def _calls(message: JSONObject) -> list[object]:
     return list(calls) if isinstance(calls, list | tuple) else []
 
 
-def _calls_empty(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+def _call_empty(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     calls = message.get("tool_calls")
     if not calls:
         is_read = calls is None or isinstance(calls, list | tuple)
@@ -214,7 +214,7 @@ def _is_empty_call(call: object) -> bool:
         return False
 
 
-def _calls_repeated(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+def _call_repeated(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     if "response" in message:
         return message  # its items stand for its calls, one by one
 
@@ -347,12 +347,12 @@ def _arguments_empty(call: JSONObject, needs_nothing: NeedsNothing) -> JSONObjec
     return {**call, "function": {**function, "arguments": "{}"}}
 
 
-def _call_type(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+def _call_type_missing(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     is_missing = _is_blank(call.get("type")) and "function" in call
     return {**call, "type": "function"} if is_missing else call
 
 
-def _id_number(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+def _call_id_number(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     id_ = call.get("id")
     if isinstance(id_, bool) or not isinstance(id_, int | float) or not abs(id_) < _LONGEST_NUMBER:
         return call
@@ -360,7 +360,7 @@ def _id_number(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     return {**call, "id": json.dumps(id_)}
 
 
-def _id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+def _call_id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     calls = _calls(message)
     told = {index: call for index, one in enumerate(calls) if (call := object_in(one)) is not None}
     lacking = {index: call for index, call in told.items() if _is_blank(call.get("id"))}
@@ -391,7 +391,7 @@ def _made_ids(message: JSONObject, taken: set[str]) -> Iterator[str]:
             yield id_
 
 
-def _id_shared(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+def _call_id_shared(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     if "response" in message:
         return message  # its items stand for its calls, one by one
 
@@ -493,7 +493,7 @@ def _function_call_empty(message: JSONObject, _needs_nothing: NeedsNothing) -> J
     return {name: value for name, value in message.items() if name != "function_call"}
 
 
-def _function_call(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
+def _function_call_repeated(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     own = _name_and_arguments(message.get("function_call"))
     calls = [object_in(call) or {} for call in _calls(message)]
     others = [_name_and_arguments(call.get("function")) for call in calls]
@@ -511,70 +511,70 @@ def _name_and_arguments(function: object) -> list[object]:
 ANSWER_OBJECT = "content_object"
 """The row that is read only where an answer is JSON."""
 
-DIALECTS: Mapping[str, Dialect] = {
-    "function_call_empty": Dialect(
+DIALECTS: Mapping[str, MessageDialect] = {
+    "function_call_empty": MessageDialect(
         "an empty legacy `function_call` beside the content",
         "nothing",
         "pydantic/pydantic-ai, tests/models/cassettes/test_snowflake#0 (Snowflake)",
         _function_call_empty,
         servers=("Snowflake",),
     ),
-    "function_call_repeated": Dialect(
+    "function_call_repeated": MessageDialect(
         "a legacy `function_call` that repeats one of the `tool_calls`",
         "the calls alone",
         "MeetKai/functionary#156 (llama-cpp-python)",
-        _function_call,
+        _function_call_repeated,
         servers=("llama-cpp-python",),
     ),
-    "role_model": Dialect(
+    "role_model": MessageDialect(
         "the role `model`",
         "`assistant`",
         "stanfordnlp/dspy#1824 (Gemini)",
         _role_model,
         servers=("Gemini",),
     ),
-    "role_missing": Dialect(
+    "role_missing": MessageDialect(
         "no role, or a blank one",
         "`assistant`",
         "danny-avila/LibreChat#1221",
         _role_missing,
     ),
-    "content_chunks": Dialect(
+    "content_chunks": MessageDialect(
         "the content as a list of text chunks, also beside chunks of thinking",
         "the joined text; the thinking is no content, and goes back to the server",
         "vercel/ai#13703 (Mistral, Ollama); BerriAI/litellm#9700 (Databricks)",
-        _content,
+        _content_chunks,
         servers=("Mistral", "Ollama", "Databricks"),
     ),
-    ANSWER_OBJECT: Dialect(
+    ANSWER_OBJECT: MessageDialect(
         "an answer that must be JSON as an object, not as its JSON text",
         "the text; where an answer is any text, the object is refused",
         "posit-dev/chatlas, tests/_vcr/test_provider_cloudflare#0 (Cloudflare Workers AI)",
         _content_object,
         servers=("Cloudflare Workers AI",),
     ),
-    "call_empty": Dialect(
+    "call_empty": MessageDialect(
         "`tool_calls` with `{}`, null or another call that says nothing; `{}` or a blank text for "
         "all of them",
         "no call: the text alone, or an empty reply",
         "jjang-ai/vmlx#219 (of a stream)",
-        _calls_empty,
+        _call_empty,
     ),
-    "call_type_missing": Dialect(
+    "call_type_missing": MessageDialect(
         "a call without a type, or with null or a blank one",
         "`function`",
         "EricLBuehler/mistral.rs#687",
-        _each_call(_call_type),
+        _each_call(_call_type_missing),
         servers=("mistral.rs",),
     ),
-    "arguments_object": Dialect(
+    "arguments_object": MessageDialect(
         "the arguments as an object, not as its JSON text",
         "the text",
         "ggml-org/llama.cpp#20198; huggingface/text-generation-inference#2136",
         _each_call(_arguments_object),
         servers=("llama.cpp", "TGI"),
     ),
-    "arguments_empty": Dialect(
+    "arguments_empty": MessageDialect(
         "missing, null or blank arguments of a tool that requires none, or the text `null`, "
         "where nothing else may hold them",
         "`{}`",
@@ -582,31 +582,31 @@ DIALECTS: Mapping[str, Dialect] = {
         _each_call(_arguments_empty),
         servers=("vLLM", "OpenRouter"),
     ),
-    "call_id_number": Dialect(
+    "call_id_number": MessageDialect(
         "a number as the id of a call",
         "the text of the number",
         "anomalyco/opencode#19947 (NVIDIA NIM, LM Studio)",
-        _each_call(_id_number),
+        _each_call(_call_id_number),
         servers=("NVIDIA NIM", "LM Studio"),
     ),
-    "call_repeated": Dialect(
+    "call_repeated": MessageDialect(
         "a call once more: the same id, name and arguments, whatever stands around them",
         "the call, once; what stands around it is that of the last one that has it",
         "mudler/LocalAI#9722; QuantumNous/new-api#6278 (of a stream)",
-        _calls_repeated,
+        _call_repeated,
     ),
-    "call_id_shared": Dialect(
+    "call_id_shared": MessageDialect(
         "calls of one id that are not one call: other names, or other whole arguments",
         "the calls, the later ones under ids of ours",
         "HKUDS/nanobot#3943 (DeepSeek, Zhipu)",
-        _id_shared,
+        _call_id_shared,
         servers=("DeepSeek", "Zhipu"),
     ),
-    "call_id_missing": Dialect(
+    "call_id_missing": MessageDialect(
         "a call without an id, or with null or a blank one",
         "an id of ours, unique in its conversation",
         "vercel/ai#7834 (Gemini); lmstudio-ai/lmstudio-bug-tracker#830; ggml-org/llama.cpp#11992",
-        _id_missing,
+        _call_id_missing,
         servers=("Gemini", "LM Studio", "llama.cpp"),
     ),
 }

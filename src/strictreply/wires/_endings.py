@@ -28,7 +28,7 @@ _CALL = Code.CALL_UNREADABLE
 _REPLY = Code.REPLY_UNREADABLE
 _BROKEN = Code.REPLY_BROKEN_OFF
 
-REASONS: Mapping[str, Code] = {
+FINISH_REASONS: Mapping[str, Code] = {
     # OpenAI API reference, chat completion object; TGI, Ollama (ollama#4235), llama.cpp alike
     "length": _CUT,
     # Anthropic, handling stop reasons; Bedrock API_runtime_Converse; Gemini FinishReason
@@ -86,7 +86,10 @@ REASONS: Mapping[str, Code] = {
     # gateways' own words
     **dict.fromkeys(("failed", "aborted", "cancelled", "canceled", "timeout"), _BROKEN),
 }
-"""What the reason of an end means; a word that is not here says nothing against the reply."""
+"""What a finish reason means; a word that is not here says nothing against the reply.
+
+Why a call ended is another thing: :class:`~strictreply.values._errors.Reason`.
+"""
 
 ERRORS: Mapping[str, Code] = {
     "tool_use_failed": _CALL,  # Groq, 400 with failed_generation (groq/groq-typescript#28)
@@ -138,7 +141,7 @@ OF_CONVERSATION = (
     "failed to parse tool call arguments as json",
     "the model produced invalid content",
 )
-"""Such openings that may also be about a turn of the conversation, where no re-ask can mend it."""
+"""Such openings that may also be about an earlier turn, which no retry of this reply can fix."""
 
 WORST_FIRST = (_REFUSED, _FILTERED, _CUT, _CALL, _REPLY, Code.ENVELOPE_ERROR, _BROKEN)
 """The bad endings, worst first: of several the worst is believed, also a native reason."""
@@ -173,7 +176,11 @@ def reason_code(reason: object) -> Code | None:
         return None
 
     first, _, last = reason.partition(":")
-    return REASONS.get(word_of(reason)) or REASONS.get(word_of(last)) or REASONS.get(word_of(first))
+    return (
+        FINISH_REASONS.get(word_of(reason))
+        or FINISH_REASONS.get(word_of(last))
+        or FINISH_REASONS.get(word_of(first))
+    )
 
 
 def error_code(error: object) -> Code:

@@ -473,7 +473,7 @@ def test_the_order_is_the_same_in_every_process() -> None:
     """Faults come in one order whatever the hash seed: pytest-xdist's workers must agree on it."""
     script = (
         "import json; from strictreply.testing import faults;"
-        "from strictreply.contract._tool import Tool;"
+        "import strictreply as sr;"
         "from support.testing.tool_sample import SAMPLE;"
         "made = [f for one in SAMPLE for f in faults.all_for(sr.Tool.of(one))];"
         "print(json.dumps([[f.id, f.served] for f in made]))"

@@ -162,8 +162,8 @@ def written() -> str:
 
 @in_a_checkout
 def test_the_page_is_what_the_command_writes() -> None:
-    """When this fails, run ``python tools/write_faults.py``."""
-    assert PAGE.read_text(encoding="utf-8") == written()
+    """The page has each fault as the code makes it."""
+    assert PAGE.read_text(encoding="utf-8") == written(), "run `make pages`"
 
 
 @in_a_checkout
