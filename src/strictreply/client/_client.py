@@ -32,13 +32,14 @@ from strictreply.contract._contract import (
     aperform_check,
     perform_check,
 )
+from strictreply.contract._correcting import Steering
 from strictreply.contract._driving import Done, adrive, advanced, apause, drive, pause, unharmed
 from strictreply.contract._tool import must_be_awaited
 from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import Notify, Sleep
 from strictreply.retry._policy import Consult, RetryPolicy, consulted, perform_consult
-from strictreply.retry._steering import Steering, TieredSteering
+from strictreply.retry._steering import TieredSteering
 from strictreply.sdks._known import behind_module, sdk_behind, sdk_of, usual_namespace
 from strictreply.sdks._low_requests import Stored
 from strictreply.sdks._streams import as_sdks_stream

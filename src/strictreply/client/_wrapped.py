@@ -23,13 +23,14 @@ from strictreply.client._sending import (
 )
 from strictreply.client._stored_ids import StoredIds
 from strictreply.contract._contract import Contract, ContractKeywords
+from strictreply.contract._correcting import Steering
 from strictreply.contract._definitions import given
 from strictreply.contract._driving import unharmed
 from strictreply.retry._asking import CallPlan
 from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, end_at, is_transport_fault
 from strictreply.retry._shaping import shaped
-from strictreply.retry._steering import Steering, TieredSteering
+from strictreply.retry._steering import TieredSteering
 from strictreply.sdks._errors import as_sdks_too
 from strictreply.sdks._known import sdk_behind, sdk_for
 from strictreply.sdks._namespaces import FORMS, Call, Namespaces, class_over, no_door
