@@ -19,7 +19,7 @@ from strictreply import (
 )
 
 ONE = ToolCall("a", {"x": 1}, "id1")
-TWO = ToolCall("b", {}, "id2")
+TWO: ToolCall = ToolCall("b", {}, "id2")
 
 
 @pytest.mark.parametrize(

@@ -168,8 +168,6 @@ class ApiKeywords(TypedDict, total=False):
 class RequestKeywords(ApiKeywords, total=False):
     """The keywords of ``create`` that a tool loop takes too, and ours."""
 
-    contract: Contract | None
-    """What the reply is checked against; None for the client's contract."""
     policy: RetryPolicy | None
     """The budgets of the call; None for the client's policy."""
     max_retries: int
@@ -186,6 +184,8 @@ class CallKeywords(RequestKeywords, total=False):
     ``messages`` may hold the SDK's objects, ``input`` its items. Either may be a text.
     """
 
+    contract: Contract | None
+    """What the reply is checked against; None for the client's contract."""
     messages: str | Iterable[Mapping[str, Any] | BaseModel]
     input: str | Iterable[Mapping[str, Any] | BaseModel]
     user: str

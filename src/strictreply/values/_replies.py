@@ -27,6 +27,9 @@ A_co = TypeVar("A_co", covariant=True, default=Any)
 It is ``str``, the contract's ``answer`` type, or JSON that fits its schema.
 """
 
+Args_co = TypeVar("Args_co", covariant=True, default=Any)
+"""The type of a call's arguments."""
+
 REDACTED = "[redacted]"
 """What replaces a credential in a text."""
 
@@ -59,15 +62,19 @@ _UNGUESSABLE = re.compile(r"(?=\S*[0-9])(?=\S*[A-Za-z])\S+")
 
 @with_hints(ON_REPLIES)
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Generic[Args_co]):
     """One call of a declared tool, its arguments valid for that tool.
 
     ``args`` is an instance of the tool's pydantic model for a tool made from a model or a function,
     else a dict. ``id`` is the provider's call id, or None in the text channel, which has none.
+
+    To type checkers ``args`` is what the program says: Any by default, since the model of a
+    function's arguments has no name to write, narrowed by ``case ToolCall(args=Refund() as
+    refund)``, and ``Refund`` in a ``ToolCall[Refund]``, as which any call may be passed on.
     """
 
     tool: str
-    args: Any
+    args: Args_co
     id: str | None = None
 
     @property
