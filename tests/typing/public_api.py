@@ -202,7 +202,7 @@ def either(call: sr.ToolCall[Refund | str]) -> int:
 
 def wrong() -> None:
     """A misspelt keyword or value is an error before it runs."""
-    sr.wrap(OpenAI(), tool=[search])  # type: ignore[call-overload]
+    sr.wrap(OpenAI(), tool=[search])  # type: ignore[arg-type]
     sr.Contract(channel="json")  # type: ignore[call-overload]
     sr.wrap(OpenAI()).reply(model="m", messages=[], temprature=1)  # type: ignore[call-arg]
     sr.run(sr.wrap(OpenAI()), "hello", model="m", temprature=1)  # type: ignore[call-arg]
