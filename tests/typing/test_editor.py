@@ -27,7 +27,7 @@ from support.scripted import Server, completion
 pytest.importorskip("mypy", reason="the type checker is not installed")
 pytest.importorskip("basedpyright", reason="the type checker is not installed")
 
-pytestmark = [pytest.mark.slow, pytest.mark.one_lane]
+pytestmark = pytest.mark.one_lane
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".mypy_cache" / "pages"
@@ -109,6 +109,7 @@ def said_by_pyright(folder: Path, program: str) -> list[dict[str, Any]]:
     return diagnostics
 
 
+@pytest.mark.slow
 def test_the_types_of_the_interface_hold_for_pyright(tmp_path: Path) -> None:
     """``public_api.py``, which ``make types`` checks with mypy, passes pyright too."""
     program = (ROOT / "tests" / "typing" / "public_api.py").read_text(encoding="utf-8")
@@ -116,6 +117,7 @@ def test_the_types_of_the_interface_hold_for_pyright(tmp_path: Path) -> None:
     assert said_by_pyright(tmp_path, program) == []
 
 
+@pytest.mark.slow
 def test_mypy_says_one_line_of_a_wrong_keyword(tmp_path: Path) -> None:
     """It names the keyword and what was meant, and shows no overload."""
     lines = said_by_mypy(tmp_path, HEAD + "\n".join(CALLS) + "\n")
@@ -127,6 +129,7 @@ def test_mypy_says_one_line_of_a_wrong_keyword(tmp_path: Path) -> None:
         assert len(line) < 250
 
 
+@pytest.mark.slow
 def test_pyright_says_one_error_of_a_wrong_keyword(tmp_path: Path) -> None:
     """Its first line names the keyword and what was meant."""
     found = said_by_pyright(tmp_path, HEAD + "\n".join(CALLS) + "\n")

@@ -9,7 +9,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import FrozenInstanceError, asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
@@ -19,7 +19,7 @@ from typing_extensions import TypeVar
 
 from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, MAX_NUMBER_DIGITS, JSONObject, utf8_size
-from strictreply.values._mistakes import ON_REPLIES, with_hints
+from strictreply.values._mistakes import ON_REPLIES, Kind, with_hints
 
 A_co = TypeVar("A_co", covariant=True, default=Any)
 """The type of a contract's answers.
@@ -60,7 +60,23 @@ _SEPARATORS = re.compile(r"[\s;,:=&]+")
 _UNGUESSABLE = re.compile(r"(?=\S*[0-9])(?=\S*[A-Za-z])\S+")
 
 
+def _subscriptable(kind: Kind) -> Kind:
+    """Let instances of a frozen class be made by ``ToolCall[Refund](…)``, too.
+
+    Python notes the parameters on them, and expects an AttributeError where that is refused; before
+    3.12 a frozen class with slots refuses it by a TypeError.
+    """
+    made: Any = kind
+
+    def refuse(_self: object, name: str, _value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    made.__setattr__ = refuse
+    return kind
+
+
 @with_hints(ON_REPLIES)
+@_subscriptable
 @dataclass(frozen=True, slots=True)
 class ToolCall(Generic[Args_co]):
     """One call of a declared tool, its arguments valid for that tool.
@@ -101,6 +117,7 @@ class ToolCalls:
 
 
 @with_hints(ON_REPLIES)
+@_subscriptable
 @dataclass(frozen=True, slots=True)
 class DirectAnswer(Generic[A_co]):
     """An answer to the user: a str, or an instance of the contract's ``answer`` type or schema."""
