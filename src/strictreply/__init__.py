@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from strictreply.client._wrapped import Exchange
     from strictreply.contract._context import Context
     from strictreply.contract._contract import Contract
+    from strictreply.contract._correcting import CorrectionContext, NextRequest, Steering
     from strictreply.contract._tool import Tool, tool
     from strictreply.loop._policy import LoopPolicy
     from strictreply.loop._run_values import Run
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
     from strictreply.loop.invoke_result import InvokeFailed, IterationsExceeded
     from strictreply.loop.values import Decision
     from strictreply.reading._incremental import Partial
-    from strictreply.retry._next_request import NextRequest
     from strictreply.retry._policy import RetryPolicy
-    from strictreply.retry._steering import CorrectionContext, Steering, TieredSteering
+    from strictreply.retry._steering import TieredSteering
     from strictreply.sdks._namespaces import guarded
     from strictreply.values._errors import (
         AbortRun,
@@ -138,11 +138,11 @@ _MODULES = {
     "client._wrapped": "Exchange",
     "contract._context": "Context",
     "contract._contract": "Contract",
+    "contract._correcting": "CorrectionContext NextRequest Steering",
     "contract._tool": "Tool tool",
     "reading._incremental": "Partial",
     "retry._policy": "RetryPolicy",
-    "retry._steering": "CorrectionContext Steering TieredSteering",
-    "retry._next_request": "NextRequest",
+    "retry._steering": "TieredSteering",
     "loop.invoke_result": "InvokeFailed IterationsExceeded",
     "loop._policy": "LoopPolicy",
     "loop._runs": "arun arun_stream run run_stream",

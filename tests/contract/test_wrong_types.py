@@ -41,6 +41,10 @@ LIMITS: Any = Limits
 WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a policy of wrap": (lambda: wrapped(policy=3), ("policy", "RetryPolicy(", "int")),
     "a policy of a call": (lambda: asked(policy=3), ("policy", "RetryPolicy(", "int")),
+    "a policy of a next request": (
+        lambda: UNTYPED.Contract().next_request({"model": "m", "messages": "hi"}, policy=3),
+        ("policy", "RetryPolicy(", "int"),
+    ),
     "a contract of wrap": (lambda: wrapped(contract=3), ("contract", "Contract(", "int")),
     "a contract of a call": (lambda: asked(contract=3), ("contract", "Contract(", "int")),
     "a steering": (lambda: asked(steering=3), ("steering", "correction", "int")),

@@ -9,7 +9,7 @@ from openai.types.chat import ChatCompletion
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.loop import RunEvent
+from strictreply.loop import RunEnded, RunEvent
 
 
 def search(query: str) -> list[str]:
@@ -128,22 +128,81 @@ async def runs() -> None:
     run = sr.run(
         client, "hello", model="m", temperature=0, loop=sr.LoopPolicy(max_iterations=2), org="acme"
     )
-    assert_type(run, sr.Run)
+    assert_type(run, sr.Run[str])
+    assert_type(run.answer, str)
 
-    assert_type(await sr.arun(aclient, after=run, messages="more", model="m"), sr.Run)
+    assert_type(await sr.arun(aclient, after=run, messages="more", model="m"), sr.Run[str])
 
     for event in sr.run_stream(client, "hello", model="m", cancel=lambda: False):
-        assert_type(event, RunEvent)
+        assert_type(event, RunEvent[str])
 
     async for event in sr.arun_stream(
         aclient, continuation=run, results=[], model="m", on_event=print
     ):
-        assert_type(event, RunEvent)
+        assert_type(event, RunEvent[str])
+
+
+async def typed_runs(contract: sr.Contract[Refund]) -> None:
+    """The answer of a run has the type of its client's contract, or of its own."""
+    client = sr.wrap(OpenAI(), contract=contract)
+    run = sr.run(client, "hello", model="m")
+    assert_type(run, sr.Run[Refund])
+    assert_type(run.answer, Refund)
+    assert_type(run.replies[-1].reply, sr.AssistantReply[Refund])
+
+    texts = sr.wrap(OpenAI(), tools=[search])
+    assert_type(sr.run(texts, "hello", model="m", contract=contract).answer, Refund)
+    assert_type(sr.run(texts, "hello", model="m", contract=None).answer, str)
+    described = sr.wrap(OpenAI(), answer={"type": "object"})
+    assert_type(sr.run(described, "hello", model="m").answer, Any)
+
+    aclient = sr.wrap(AsyncOpenAI(), answer=Refund)
+    assert_type((await sr.arun(aclient, "hello", model="m")).answer, Refund)
+    atexts = sr.wrap(AsyncOpenAI())
+    other = await sr.arun(atexts, "hello", model="m", contract=contract)
+    assert_type(other.answer, Refund)
+
+    for event in sr.run_stream(client, "hello", model="m"):
+        if isinstance(event, RunEnded):
+            assert_type(event.run.answer, Refund)
+
+    async for event in sr.arun_stream(atexts, "hello", model="m", contract=contract):
+        if isinstance(event, RunEnded):
+            assert_type(event.run.answer, Refund)
+
+
+def typed_calls(reply: sr.AssistantReply[str]) -> int:
+    """Arguments are what the program says they are, without a cast."""
+    match reply:
+        case sr.ToolCall(args=Refund() as refund):
+            return assert_type(refund, Refund).order
+        case sr.ToolCall(tool="search", args=args):
+            assert_type(args, Any)
+            return len(args.query)
+        case sr.ToolCall():
+            return paid_back(reply) + either(reply)
+        case _:
+            return 0
+
+
+def paid_back(call: sr.ToolCall[Refund]) -> int:
+    """A program names the arguments of a call that it passes on."""
+    assert_type(call.args, Refund)
+    return call.args.order
+
+
+def either(call: sr.ToolCall[Refund | str]) -> int:
+    """A match over arguments that a program names is exhaustive."""
+    match call.args:
+        case Refund() as refund:
+            return refund.order
+        case str() as text:
+            return len(text)
 
 
 def wrong() -> None:
     """A misspelt keyword or value is an error before it runs."""
-    sr.wrap(OpenAI(), tool=[search])  # type: ignore[call-overload]
+    sr.wrap(OpenAI(), tool=[search])  # type: ignore[arg-type]
     sr.Contract(channel="json")  # type: ignore[call-overload]
     sr.wrap(OpenAI()).reply(model="m", messages=[], temprature=1)  # type: ignore[call-arg]
     sr.run(sr.wrap(OpenAI()), "hello", model="m", temprature=1)  # type: ignore[call-arg]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
@@ -19,7 +22,7 @@ from strictreply import (
 )
 
 ONE = ToolCall("a", {"x": 1}, "id1")
-TWO = ToolCall("b", {}, "id2")
+TWO: ToolCall = ToolCall("b", {}, "id2")
 
 
 @pytest.mark.parametrize(
@@ -95,3 +98,18 @@ def test_the_summary_joins_all_faults_by_dotted_path() -> None:
         )
     )
     assert invalid.summary == "args.a: must be an integer; args.b/c.0: is wrong; is empty"
+
+
+def test_replies_are_made_with_their_types() -> None:
+    """A class with its parameters makes the same value, which stays frozen."""
+    call = ToolCall[dict[str, int]]("a", {"x": 1}, "id1")
+    assert call == ONE
+    assert DirectAnswer[str]("hello") == DirectAnswer("hello")
+
+    for made in (call, DirectAnswer[str]("hello")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(made, "tool", "b")  # noqa: B010
+        with pytest.raises(FrozenInstanceError):
+            setattr(made, "other", "b")  # noqa: B010
+
+    assert copy.deepcopy(call) == pickle.loads(pickle.dumps(call)) == ONE  # noqa: S301

@@ -75,7 +75,7 @@ def body(message: dict[str, Any]) -> dict[str, Any]:
 CALL = made("search", json.dumps(TEA))
 HELLO = sr.DirectAnswer("hello")
 FOUND = sr.ToolCall("search", TEA, "call_1")
-NOTHING = sr.ToolCall("now", {}, "call_1")
+NOTHING: sr.ToolCall = sr.ToolCall("now", {}, "call_1")
 LEGACY = {"name": "search", "arguments": json.dumps(TEA)}
 ID = "any id"
 SOME = sr.ToolCall("search", TEA, ID)

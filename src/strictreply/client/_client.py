@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, cast, get_args, overload
 
 import anyio
 
+from strictreply.client._not_keywords import DidYouMean
 from strictreply.client._relay import Relay
 from strictreply.client._sending import NOTHING, CallEffect, CallIO, Io, call_flow
 from strictreply.client._stored import astored_reply, stored_reply
@@ -32,19 +33,30 @@ from strictreply.contract._contract import (
     aperform_check,
     perform_check,
 )
+from strictreply.contract._correcting import Steering
 from strictreply.contract._driving import Done, adrive, advanced, apause, drive, pause, unharmed
 from strictreply.contract._tool import must_be_awaited
 from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import Notify, Sleep
 from strictreply.retry._policy import Consult, RetryPolicy, consulted, perform_consult
-from strictreply.retry._steering import Steering, TieredSteering
+from strictreply.retry._steering import TieredSteering
 from strictreply.sdks._known import behind_module, sdk_behind, sdk_of, usual_namespace
 from strictreply.sdks._low_requests import Stored
 from strictreply.sdks._streams import as_sdks_stream
 from strictreply.sdks._transport import CallForm, is_async_sdks
 from strictreply.values._errors import ContractError, must_be
-from strictreply.values._limits import JSONObject
+from strictreply.values._limits import (
+    AnswerStyle,
+    Channel,
+    Dialects,
+    Extra,
+    Extraction,
+    Formats,
+    JSONObject,
+    Limits,
+    TextCalls,
+)
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
 from strictreply.values._requests import AnswerFormat
@@ -441,6 +453,69 @@ def wrap(client: object, *, contract: Contract[A], **keywords: Unpack[WrapKeywor
 @overload
 def wrap(
     client: object, *, contract: None = ..., answer: object = ..., **keywords: Unpack[WrapKeywords]
+) -> Any: ...
+@overload
+def wrap(
+    client: object,
+    *,
+    contract: Contract[A],
+    policy: RetryPolicy | None = ...,
+    max_retries: int = ...,
+    deadline: float | None = ...,
+    steering: Steering | None = ...,
+    on_attempt: OnAttempt | None = ...,
+    log_replies: Redact | None = ...,
+    usage_mode: UsageMode = ...,
+    api: Api = ...,
+    **unknown: DidYouMean[Literal["help(strictreply.wrap)"]],
+) -> Any: ...
+@overload
+def wrap(
+    client: object,
+    *,
+    contract: None = ...,
+    answer: object = ...,
+    tools: Iterable[object] = ...,
+    channel: Channel = ...,
+    parallel: bool = ...,
+    extraction: Extraction | Iterable[Extraction] = ...,
+    extra: Extra | None = ...,
+    formats: Formats | None = ...,
+    answer_style: AnswerStyle = ...,
+    allow_blank_answers: bool = ...,
+    text_calls: TextCalls = ...,
+    dialects: Dialects = ...,
+    limits: Limits = ...,
+    quarantine: bool = ...,
+    policy: RetryPolicy | None = ...,
+    max_retries: int = ...,
+    deadline: float | None = ...,
+    steering: Steering | None = ...,
+    on_attempt: OnAttempt | None = ...,
+    log_replies: Redact | None = ...,
+    usage_mode: UsageMode = ...,
+    api: Api = ...,
+    response_model: DidYouMean[Literal["answer="]] = ...,
+    response_format: DidYouMean[Literal["answer="]] = ...,
+    output_type: DidYouMean[Literal["answer="]] = ...,
+    result_type: DidYouMean[Literal["answer="]] = ...,
+    text_format: DidYouMean[Literal["answer="]] = ...,
+    tool: DidYouMean[Literal["tools="]] = ...,
+    functions: DidYouMean[Literal["tools="]] = ...,
+    retries: DidYouMean[Literal["max_retries="]] = ...,
+    max_attempts: DidYouMean[Literal["max_retries="]] = ...,
+    timeout: DidYouMean[Literal["deadline="]] = ...,
+    model: DidYouMean[Literal["reply(…)"]] = ...,
+    messages: DidYouMean[Literal["reply(…)"]] = ...,
+    quota: DidYouMean[Literal["policy=RetryPolicy(retry_budget=…)"]] = ...,
+    veto: DidYouMean[Literal["policy=RetryPolicy(early_stop=…)"]] = ...,
+    scope: DidYouMean[Literal["policy=RetryPolicy(keep_prompt_cache=…)"]] = ...,
+    max_bad_calls: DidYouMean[Literal["policy=RetryPolicy(max_invalid_calls=…)"]] = ...,
+    allow_tool_switch: DidYouMean[Literal["policy=RetryPolicy(allow_other_tool=…)"]] = ...,
+    usage: DidYouMean[Literal["usage_mode="]] = ...,
+    calls_as_text: DidYouMean[Literal["text_calls="]] = ...,
+    blank_answers: DidYouMean[Literal["allow_blank_answers="]] = ...,
+    **unknown: DidYouMean[Literal["help(strictreply.wrap)"]],
 ) -> Any: ...
 def wrap(
     client: object,

@@ -23,13 +23,14 @@ from strictreply.client._sending import (
 )
 from strictreply.client._stored_ids import StoredIds
 from strictreply.contract._contract import Contract, ContractKeywords
+from strictreply.contract._correcting import Steering
 from strictreply.contract._definitions import given
 from strictreply.contract._driving import unharmed
 from strictreply.retry._asking import CallPlan
 from strictreply.retry._flow import Ended, Outcome
 from strictreply.retry._policy import RetryPolicy, end_at, is_transport_fault
 from strictreply.retry._shaping import shaped
-from strictreply.retry._steering import Steering, TieredSteering
+from strictreply.retry._steering import TieredSteering
 from strictreply.sdks._errors import as_sdks_too
 from strictreply.sdks._known import sdk_behind, sdk_for
 from strictreply.sdks._namespaces import FORMS, Call, Namespaces, class_over, no_door
@@ -167,8 +168,6 @@ class ApiKeywords(TypedDict, total=False):
 class RequestKeywords(ApiKeywords, total=False):
     """The keywords of ``create`` that a tool loop takes too, and ours."""
 
-    contract: Contract | None
-    """What the reply is checked against; None for the client's contract."""
     policy: RetryPolicy | None
     """The budgets of the call; None for the client's policy."""
     max_retries: int
@@ -185,6 +184,8 @@ class CallKeywords(RequestKeywords, total=False):
     ``messages`` may hold the SDK's objects, ``input`` its items. Either may be a text.
     """
 
+    contract: Contract | None
+    """What the reply is checked against; None for the client's contract."""
     messages: str | Iterable[Mapping[str, Any] | BaseModel]
     input: str | Iterable[Mapping[str, Any] | BaseModel]
     user: str

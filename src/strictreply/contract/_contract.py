@@ -45,9 +45,7 @@ from strictreply.wires import Api, wire_named
 from strictreply.wires._declared_tools import Spaces, ToolNames
 
 if TYPE_CHECKING:
-    from strictreply.retry._next_request import NextRequest
-    from strictreply.retry._policy import RetryPolicy
-    from strictreply.retry._steering import Steering
+    from strictreply.contract._correcting import BaseRetryPolicy, NextRequest, Steering
 
 
 UNION_NAMES = frozenset({"tool", "args", "answer"})
@@ -363,7 +361,7 @@ class Contract(Generic[A_co]):
         request: Mapping[str, object],
         *responses: object,
         api: Api | None = None,
-        policy: RetryPolicy | None = None,
+        policy: BaseRetryPolicy | None = None,
         steering: Steering | None = None,
     ) -> NextRequest[A_co]:
         """Judge what came, and make the request that corrects it.

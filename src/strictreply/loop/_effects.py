@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeAlias, overload
+
+from typing_extensions import TypeVar
 
 from strictreply import AssistantReply, Attempt, Tool, ToolCall, ToolError, Usage
 from strictreply.core import Message
 from strictreply.loop._sessions import SessionStore
 from strictreply.loop.values import AgentToolCallResult
+
+A_co = TypeVar("A_co", covariant=True, default=Any)
+"""The type of a run's answers."""
 
 Used = TypeVar("Used")
 
@@ -26,11 +31,11 @@ class AskModel:
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptedReply:
+class AcceptedReply(Generic[A_co]):
     """A reply that fits: the assistant's turn for the transcript, the typed reply, and its cost."""
 
     message: Message = field(repr=False)
-    reply: AssistantReply
+    reply: AssistantReply[A_co]
     usage: Usage = Usage()
     attempts: tuple[Attempt, ...] = ()
 

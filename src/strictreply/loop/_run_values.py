@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Generic, TypeAlias, cast
 
 from pydantic_core import to_json
 
@@ -21,7 +21,7 @@ from strictreply import (
 from strictreply.core import JSONObject, Message, Replay, RequestKeywords
 from strictreply.core.arguments import ON_RUNS, with_hints
 from strictreply.loop._conversation import messages_of
-from strictreply.loop._effects import AcceptedReply, ToolOutcome
+from strictreply.loop._effects import A_co, AcceptedReply, ToolOutcome
 from strictreply.loop._policy import LoopPolicy
 from strictreply.loop._run_steps import RunObserver
 from strictreply.loop._sessions import SessionStore
@@ -50,14 +50,14 @@ class Unanswered(StrictReplyError):
 
 @with_hints(ON_RUNS)
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Generic[A_co]):
     """The outcome of a run: an answer, a pause for the client, or nothing after a cancellation."""
 
     _built: AgentResponse | None
     """What the client gets; None when the run was cancelled."""
     transcript: list[Message] = field(repr=False)
     """The conversation so far."""
-    replies: tuple[AcceptedReply, ...] = field(repr=False)
+    replies: tuple[AcceptedReply[A_co], ...] = field(repr=False)
     """Every accepted reply of this run, in order."""
     trace: tuple[StepTrace, ...] = field(repr=False)
     """Every step that was entered, in order."""
@@ -75,7 +75,7 @@ class Run:
         return self._built
 
     @property
-    def answer(self) -> Any:
+    def answer(self) -> A_co:
         """The answer, a str or what the contract's ``answer`` makes.
 
         Raises Unanswered when there is none.
@@ -88,8 +88,8 @@ class Run:
             )
             raise Unanswered(f"the run is paused for results of: {names}; {how}")
 
-        reply = self.replies[-1].reply
-        return reply.answer if isinstance(reply, DirectAnswer) else None
+        # a run ends by an answer, a pause or a cancellation
+        return cast("DirectAnswer[A_co]", self.replies[-1].reply).answer
 
     @property
     def is_paused(self) -> bool:
@@ -143,13 +143,15 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(Generic[A_co]):
     """The run has its answer, or is paused for the client: the last event of a stream."""
 
-    run: Run
+    run: Run[A_co]
 
 
-RunEvent: TypeAlias = Provisional | Retracted | AttemptMade | ToolStarted | ToolFinished | RunEnded
+RunEvent: TypeAlias = (
+    Provisional[A_co] | Retracted | AttemptMade | ToolStarted | ToolFinished | RunEnded[A_co]
+)
 
 OnEvent: TypeAlias = Callable[[RunEvent], None]
 """Called with every event as it happens.

@@ -14,12 +14,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, Generic, Unpack, cast
 from uuid import uuid4
 
 import anyio
+from typing_extensions import TypeVar
 
-from strictreply import AbortRun, AsyncStrictClient, ContractError, StrictClient, StrictReplyError
+from strictreply import (
+    AbortRun,
+    AsyncStrictClient,
+    Contract,
+    ContractError,
+    StrictClient,
+    StrictReplyError,
+)
 from strictreply.core import Message, adrive, drive
 from strictreply.core.arguments import IN_RUNS, must_be, must_have, refuse_foreign
 from strictreply.core.calls import is_control_flow, unharmed
@@ -56,14 +64,20 @@ from strictreply.loop._step_walk import WalkEnd
 from strictreply.loop.invoke_result import InvokeCode, InvokeFailed
 from strictreply.loop.values import AgentContext, LineStatus, PipelineStep
 
+A = TypeVar("A")
+B = TypeVar("B", default=A)
+"""The type of the answers: those of the run's own contract, else of the client's."""
+
 _OPENING: Final = ("continuation", "results", "after", "org", "user")
 
 
 def run(
-    client: StrictClient,
+    client: StrictClient[A],
     messages: str | Iterable[Message] | None = None,
+    *,
+    contract: Contract[B] | None = None,
     **keywords: Unpack[RunKeywords],
-) -> Run:
+) -> Run[B]:
     """Run a conversation to its answer, executing the tools the model calls.
 
     ``messages`` are a text or a conversation with the user's turn last; ``keywords`` go to every
@@ -89,7 +103,7 @@ def run(
     if not isinstance(cast("object", client), StrictClient):
         raise ContractError(hint)
 
-    opened = _OpenRun(client, messages, **keywords)
+    opened = _OpenRun[B](client, messages, contract=contract, **keywords)
     try:
         performer = partial(perform, opened.settings, opened.tools, opened.sessions)
         return opened.ended(drive(opened.flow, performer))
@@ -99,10 +113,12 @@ def run(
 
 
 async def arun(
-    client: AsyncStrictClient,
+    client: AsyncStrictClient[A],
     messages: str | Iterable[Message] | None = None,
+    *,
+    contract: Contract[B] | None = None,
     **keywords: Unpack[RunKeywords],
-) -> Run:
+) -> Run[B]:
     """Run a conversation to its answer with an async client, on asyncio.
 
     See :func:`run`. Sync tools run in threads.
@@ -111,7 +127,7 @@ async def arun(
     if not isinstance(cast("object", client), AsyncStrictClient):
         raise ContractError(hint)
 
-    opened = _OpenRun(client, messages, **keywords)
+    opened = _OpenRun[B](client, messages, contract=contract, **keywords)
     try:
         performer = partial(aperform, opened.settings, opened.tools, opened.sessions)
         return opened.ended(await adrive(opened.flow, performer))
@@ -122,10 +138,12 @@ async def arun(
 
 
 def run_stream(
-    client: StrictClient,
+    client: StrictClient[A],
     messages: str | Iterable[Message] | None = None,
+    *,
+    contract: Contract[B] | None = None,
     **keywords: Unpack[RunKeywords],
-) -> Iterator[RunEvent]:
+) -> Iterator[RunEvent[B]]:
     """Run a conversation like :func:`run`, and yield every event as it happens.
 
     The last is :class:`RunEnded`. Text is shown as it arrives (:class:`Provisional`,
@@ -133,7 +151,7 @@ def run_stream(
     Closing the stream cancels it before its next step. Raises what :func:`run` raises, after the
     events before it, and ContractError for an ``on_event`` that would have to be awaited.
     """
-    events: SimpleQueue[RunEvent | BaseException] = SimpleQueue()
+    events: SimpleQueue[RunEvent[B] | BaseException] = SimpleQueue()
     closed = threading.Event()
     wanted = keywords.get("cancel")
 
@@ -143,7 +161,7 @@ def run_stream(
 
     def work() -> None:
         try:
-            events.put(RunEnded(run(client, messages, **keywords)))
+            events.put(RunEnded(run(client, messages, contract=contract, **keywords)))
         except BaseException as error:  # noqa: BLE001 - raised where the stream is read
             events.put(error)
 
@@ -161,22 +179,24 @@ def run_stream(
 
 
 async def arun_stream(
-    client: AsyncStrictClient,
+    client: AsyncStrictClient[A],
     messages: str | Iterable[Message] | None = None,
+    *,
+    contract: Contract[B] | None = None,
     **keywords: Unpack[RunKeywords],
-) -> AsyncIterator[RunEvent]:
+) -> AsyncIterator[RunEvent[B]]:
     """Run a conversation like :func:`arun`, and yield every event as it happens.
 
     See :func:`run_stream`. It needs asyncio. Closing the stream (``aclose``, or leaving
     ``contextlib.aclosing``) cancels the run at once.
     """
     keywords.setdefault("stream", True)
-    events: asyncio.Queue[RunEvent | BaseException] = asyncio.Queue()
+    events: asyncio.Queue[RunEvent[B] | BaseException] = asyncio.Queue()
     keywords["on_event"] = _listener(events.put_nowait, keywords.get("on_event"))
 
     async def work() -> None:
         try:
-            events.put_nowait(RunEnded(await arun(client, messages, **keywords)))
+            events.put_nowait(RunEnded(await arun(client, messages, contract=contract, **keywords)))
         except BaseException as error:
             events.put_nowait(error)
             raise
@@ -195,7 +215,7 @@ async def arun_stream(
             await task
 
 
-class _OpenRun:
+class _OpenRun(Generic[A]):
     """A run that is under way: its ``flow``, and what performs its effects."""
 
     def __init__(
@@ -210,6 +230,7 @@ class _OpenRun:
         on_event: OnEvent | None = None,
         observer: RunObserver | None = None,
         context: object = NO_CONTEXT,
+        contract: Contract[A] | None = None,
         **given: Any,
     ) -> None:
         refuse_foreign("run()", given, IN_RUNS)
@@ -221,6 +242,8 @@ class _OpenRun:
         must_have("observer", observer, "before", "a PipelineObserver(), or None")
 
         opened = {name: given.pop(name) for name in _OPENING if name in given}
+        if contract is not None:
+            given["contract"] = contract
         if given.get("tools") is not None:
             # Every ask looks at them, and a generator yields them once.
             given["tools"] = tuple(given["tools"])
@@ -248,7 +271,7 @@ class _OpenRun:
         )
         self.flow: Generator[Effect, Event, WalkEnd[Progress]] = run_flow(self.loop)
 
-    def ended(self, end: WalkEnd[Progress]) -> Run:
+    def ended(self, end: WalkEnd[Progress]) -> Run[A]:
         """Return what the run came to, or raise what failed it."""
         if end.status is not LineStatus.FAILED:
             return self._run(end)
@@ -269,7 +292,7 @@ class _OpenRun:
             cause.run = self._run(end)
         raise cause
 
-    def _run(self, end: WalkEnd[Progress]) -> Run:
+    def _run(self, end: WalkEnd[Progress]) -> Run[A]:
         """Make the run as far as it came.
 
         Results of approved calls join the conversation after their step.

@@ -12,13 +12,14 @@ from typing import TypeAlias
 
 from strictreply.contract._channels import admits_answer, answer_instructions
 from strictreply.contract._contract import Contract
+from strictreply.contract._correcting import CorrectionContext, Steering
 from strictreply.reading._decoding import decode, extract, is_json
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, Consult, RetryPolicy, Step, steps_in_force
 from strictreply.retry._replaying import encodable, replayed
 from strictreply.retry._scoping import Scope, own_scope, shown
 from strictreply.retry._shaping import contract_for, demanding, has_schema, narrowed
-from strictreply.retry._steering import CorrectionContext, Steering, corrections, is_at
+from strictreply.retry._steering import corrections, is_at
 from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject, Message, Work, is_count, utf8_size

@@ -6,11 +6,12 @@ The flow is played again with every response so far.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from strictreply.contract._channels import answer_format
 from strictreply.contract._contract import Check, Contract, perform_check
+from strictreply.contract._correcting import BaseRetryPolicy, NextRequest, Steering
 from strictreply.contract._definitions import given
 from strictreply.contract._driving import drive
 from strictreply.retry._asking import CallPlan
@@ -29,10 +30,10 @@ from strictreply.retry._flow import (
 )
 from strictreply.retry._policy import Consult, Consulted, RetryPolicy, perform_consult
 from strictreply.retry._shaping import shaped
-from strictreply.retry._steering import Steering, TieredSteering
-from strictreply.values._errors import CallFailed, ContractError
-from strictreply.values._limits import JSONObject, Limits
-from strictreply.values._replies import A_co, Attempt, Invalid, Valid, Verdict
+from strictreply.retry._steering import TieredSteering
+from strictreply.values._errors import ContractError
+from strictreply.values._limits import Limits
+from strictreply.values._replies import Attempt, Invalid, Valid
 from strictreply.values._requests import Request
 from strictreply.wires import Api, wire_for, wire_named
 from strictreply.wires._bodies import told_body
@@ -42,24 +43,6 @@ from strictreply.wires._requests import settled
 from strictreply.wires._wire import Wire
 
 A = TypeVar("A")
-
-
-@dataclass(frozen=True, slots=True)
-class NextRequest(Generic[A_co]):
-    """The verdict on the last response, with earlier fixes merged in, and the next request."""
-
-    verdict: Verdict[A_co] | None
-    """The verdict; None before the first response, and when no reply came."""
-    request: JSONObject | None = field(default=None, repr=False)
-    """What to send next; None when the call has ended."""
-    wait: float = 0.0
-    """Seconds to wait before the next request."""
-    completion: JSONObject | None = field(default=None, repr=False)
-    """The response that holds the valid reply; None while there is none."""
-    error: CallFailed | None = None
-    """What a wrapped client would raise; None while the call goes on or has succeeded."""
-    attempts: tuple[Attempt, ...] = ()
-    """All attempts so far."""
 
 
 class _Asked(dict[str, Any]):
@@ -72,7 +55,7 @@ class _Asked(dict[str, Any]):
     responses: tuple[object, ...]
     advice: tuple[Consulted, ...]
     wire: Wire
-    policy: RetryPolicy | None
+    policy: RetryPolicy
     steering: Steering | None
 
 
@@ -123,7 +106,7 @@ def next_request(
     contract: Contract[A],
     request: Mapping[str, Any],
     responses: tuple[object, ...],
-    policy: RetryPolicy | None,
+    policy: BaseRetryPolicy | None,
     steering: Steering | None,
     api: Api | None,
 ) -> NextRequest[A]:
@@ -137,14 +120,19 @@ def next_request(
         responses = (*request.responses, *responses)
         advice = request.advice
         wire = request.wire if api is None else wire
-        policy = policy or request.policy
+        policy = request.policy if policy is None else policy
         steering = steering or request.steering
+
+    policy = RetryPolicy() if policy is None else policy
+    if not isinstance(policy, RetryPolicy):
+        words = "a RetryPolicy, as in RetryPolicy(max_retries=3)"
+        raise ContractError(f"policy must be {words}, not {type(policy).__name__}")
 
     own = _undressed(contract, wire.read(settled(given(base))))
     held, asked = shaped(contract, own, contract.warned)
     left = iter(responses)
     played = _Played(left, held.limits, iter(advice))
-    ask = CallPlan(held, asked, policy or RetryPolicy(), steering or TieredSteering(), wire=wire)
+    ask = CallPlan(held, asked, policy, steering or TieredSteering(), wire=wire)
 
     try:
         outcome = drive(reply_flow(ask), played.perform)

@@ -16,10 +16,11 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from tenacity import Future, RetryCallState, wait_random_exponential
 
+from strictreply.contract._correcting import BaseRetryPolicy, CorrectionContext
 from strictreply.retry._failures import Failure
 from strictreply.values._drafts import CALLS_PLACE
 from strictreply.values._errors import (
@@ -36,9 +37,6 @@ from strictreply.values._mistakes import IN_POLICIES, helpful
 from strictreply.values._replies import Attempt, Usage, total_usage
 from strictreply.wires import wire_named
 from strictreply.wires._endings import may_be_of_conversation
-
-if TYPE_CHECKING:
-    from strictreply.retry._steering import CorrectionContext
 
 ESCALATION_TIER = 3
 STEPS = ("forced_tool", "response_format", "model", "human")
@@ -244,7 +242,7 @@ NextStep: TypeAlias = Again | End
 
 @helpful(IN_POLICIES)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(BaseRetryPolicy):
     """The budgets of one call; the first one that is spent ends it.
 
     Raises ValueError for a negative budget, a ``retry_budget`` that is not a whole number, an

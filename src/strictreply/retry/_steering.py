@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from strictreply.contract._answer import FINAL_ANSWER, Answer
 from strictreply.contract._channels import admits_answer, callable_tools, union_schema
 from strictreply.contract._contract import Contract
+from strictreply.contract._correcting import CorrectionContext, Steering
 from strictreply.contract._tool import Tool
 from strictreply.retry._scoping import part_words, takes_objects
 from strictreply.schema import Schema, SchemaRule
@@ -44,40 +45,6 @@ _ENVELOPE = re.compile(r" in (?:/content|…?(?:/tool_calls)?(?:/\d+)?/function/
 
 _Places: TypeAlias = tuple[str, ...]
 """JSON Pointers of what an example has to show."""
-
-
-@dataclass(frozen=True, slots=True)
-class CorrectionContext:
-    """What a correction is about."""
-
-    issues: tuple[Issue, ...]
-    """The faults of the last reply."""
-    contract: Contract
-    """What the reply was checked against."""
-    tier: int
-    """Corrections, counted from 1, and one more for each time that the same bad reply came."""
-    tool: str | None = None
-    """The declared tool whose arguments alone are requested again; None for the whole reply."""
-    at: str = ""
-    """Pointer to those arguments, or to the answer."""
-    part: str | None = None
-    """Pointer from ``at`` to the one value that is requested again; None for no single value.
-
-    It is empty for all arguments, which the text channel sends alone.
-    """
-    number: int = 0
-    """The corrections alone, counted from 1; 0 means as many as the tier says."""
-
-
-class Steering(Protocol):
-    """Whatever writes corrections.
-
-    It must not repeat what the model wrote (``Issue.found``).
-    """
-
-    def correction(self, context: CorrectionContext) -> str:
-        """Return what to change, for the model to read."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import FrozenInstanceError, asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
@@ -19,13 +19,16 @@ from typing_extensions import TypeVar
 
 from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, MAX_NUMBER_DIGITS, JSONObject, utf8_size
-from strictreply.values._mistakes import ON_REPLIES, with_hints
+from strictreply.values._mistakes import ON_REPLIES, Kind, with_hints
 
 A_co = TypeVar("A_co", covariant=True, default=Any)
 """The type of a contract's answers.
 
 It is ``str``, the contract's ``answer`` type, or JSON that fits its schema.
 """
+
+Args_co = TypeVar("Args_co", covariant=True, default=Any)
+"""The type of a call's arguments."""
 
 REDACTED = "[redacted]"
 """What replaces a credential in a text."""
@@ -57,17 +60,37 @@ _SEPARATORS = re.compile(r"[\s;,:=&]+")
 _UNGUESSABLE = re.compile(r"(?=\S*[0-9])(?=\S*[A-Za-z])\S+")
 
 
+def _subscriptable(kind: Kind) -> Kind:
+    """Let instances of a frozen class be made by ``ToolCall[Refund](…)``, too.
+
+    Python notes the parameters on them, and expects an AttributeError where that is refused; before
+    3.12 a frozen class with slots refuses it by a TypeError.
+    """
+    made: Any = kind
+
+    def refuse(_self: object, name: str, _value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    made.__setattr__ = refuse
+    return kind
+
+
 @with_hints(ON_REPLIES)
+@_subscriptable
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Generic[Args_co]):
     """One call of a declared tool, its arguments valid for that tool.
 
     ``args`` is an instance of the tool's pydantic model for a tool made from a model or a function,
     else a dict. ``id`` is the provider's call id, or None in the text channel, which has none.
+
+    To type checkers ``args`` is what the program says: Any by default, since the model of a
+    function's arguments has no name to write, narrowed by ``case ToolCall(args=Refund() as
+    refund)``, and ``Refund`` in a ``ToolCall[Refund]``, as which any call may be passed on.
     """
 
     tool: str
-    args: Any
+    args: Args_co
     id: str | None = None
 
     @property
@@ -94,6 +117,7 @@ class ToolCalls:
 
 
 @with_hints(ON_REPLIES)
+@_subscriptable
 @dataclass(frozen=True, slots=True)
 class DirectAnswer(Generic[A_co]):
     """An answer to the user: a str, or an instance of the contract's ``answer`` type or schema."""
