@@ -400,7 +400,7 @@ class WrapKeywords(ContractKeywords, total=False):
     """Makes the form in which replies are logged; None logs none."""
     usage_mode: UsageMode
     """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
-    api: Api
+    api: Api | str
     """The API to ask."""
 
 
@@ -451,7 +451,7 @@ def wrap(
     on_attempt: OnAttempt | None = None,
     log_replies: Redact | None = None,
     usage_mode: UsageMode = "last",
-    api: Api = "chat",
+    api: Api | str = "chat",
     **declared: Any,
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that it returns only valid replies.

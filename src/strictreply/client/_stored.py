@@ -1,6 +1,6 @@
 """Replies that a server has stored: fetched as the SDK fetches them, and judged.
 
-Such a reply is not asked for again: one that does not fit raises, with one attempt.
+Such a reply is not retried: one that does not fit raises, with one attempt.
 """
 
 from __future__ import annotations
