@@ -114,7 +114,7 @@ class Code(Worded):
 
     SHAPE_NOT_OBJECT = "shape.not_object", "must be a JSON object"
     SHAPE_MISSING_KEY = "shape.missing_key", "is required ({expected})"
-    SHAPE_EXTRA_KEY = "shape.extra_key", "allowed keys: {names}"
+    SHAPE_EXTRA_KEY = "shape.extra_key", "remove the other keys; allowed: {names}"
     SHAPE_WRONG_TYPE = "shape.wrong_type", "must be {expected}"
     SHAPE_EMPTY = "shape.empty", "must not be empty"
     SHAPE_BOTH = "shape.tool_and_answer", "must be a tool call or an answer, not both"
@@ -307,15 +307,20 @@ def printable_json(text: str) -> str:
     )
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a noun with its number: ``1 key``, ``2 keys``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def quote(value: object) -> str:
     """Return an excerpt for ``Issue.found``: ASCII, escaped, one line, at most 120 characters.
 
     A container is described by its size.
     """
     if isinstance(value, dict):
-        return f"an object of {len(value)} keys"
+        return f"an object with {counted(len(value), 'key')}"
     if isinstance(value, list):
-        return f"an array of {len(value)} items"
+        return f"an array of {counted(len(value), 'item')}"
 
     if isinstance(value, str):
         value = value[:FOUND_CHARS]
@@ -378,7 +383,7 @@ def shown_place(path: str) -> str:
 def json_words(value: object, separators: tuple[str, str] = (", ", ": ")) -> str:
     """Return a value of the contract as JSON, with escapes for what is not printable.
 
-    So the text acts on no terminal.
+    So printing the text has no effect on a terminal.
     """
     return printable_json(json.dumps(value, ensure_ascii=False, separators=separators))
 
