@@ -44,7 +44,7 @@ the loop sends.
 | **stops**: another ask would not help; `ReplyHalted` at once \
 | `reply.refusal`, `reply.content_filter`, `envelope.ambiguous` |
 
-*came* is what differs from a good reply, *asked* what the model is told next. \
+*came* is what differs from a good reply, *sent* what the model is told next. \
 Codes that begin with `args.` say what is
 wrong with a call's arguments; \
 `answer.` takes their place where a structured answer breaks the same rule.
@@ -87,7 +87,7 @@ _TO_DO = {
     ),
     "tool.forbidden": "Nothing: your `tool_choice` forbids calls.",
     "tool.switched": (
-        "Nothing: a correction asked for one call again. `RetryPolicy(allow_other_tool=True)` "
+        "Nothing: a correction requested one call. `RetryPolicy(allow_other_tool=True)` "
         "admits another tool there."
     ),
     "call": "Look at the server: it writes calls otherwise than the API says.",
@@ -137,7 +137,7 @@ _WITHOUT = {
     "json.encoding": "The bytes of a reply, or of a file that `check` reads, are not UTF-8.",
     "json.unexamined": "Comes beside other issues, where a text is too large to look for more.",
     "tool.forced": "`tool_choice` names one tool and the reply calls another.",
-    "tool.switched": "A correction asked for one tool again, and the reply calls another.",
+    "tool.switched": "A correction requested one tool, and the reply calls another.",
     "call.as_text": (
         "The text of a reply holds what is a call in another model's template, such as "
         "`<tool_call>…`."
@@ -192,7 +192,7 @@ def codes_page() -> str:
 
     lines.append(_ROWS)
     lines += [f"| `{code}` | {_ended(words)} |" for code, words in ROW_CODES.items()]
-    reasons = ["retries", "arg_retries", "invalid_calls", "stop", *REASON_ADVICE]
+    reasons = ["retries", "stop", *REASON_ADVICE]
     ends = ", ".join(f"`{reason}`" for reason in reasons)
     lines.append(
         "| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, "
@@ -219,7 +219,7 @@ def _section(code: str, worded: Worded) -> Iterator[str]:
         asked = _asked(found)
         yield "```text"
         yield from _shown("came", came[:3])
-        yield from _shown("asked", asked)
+        yield from _shown("sent", asked)
         yield "```\n"
 
     yield f"**To do.** {to_do(code)}\n"

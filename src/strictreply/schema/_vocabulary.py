@@ -249,7 +249,7 @@ class SchemaRule(Worded):
         "dependent_required",
         "is required{expected}",
     )
-    EXTRA_KEY = "extra_key", "allowed keys: {expected}"
+    EXTRA_KEY = "extra_key", "remove the other keys; allowed: {expected}"
     NO_KEYS = "no_keys", "must have no keys"
     PROPERTY_NAMES = "property_names", "each key must be {expected}"
     MIN_PROPERTIES = "min_properties", "must have at least {expected}"

@@ -88,14 +88,14 @@ class BaseWriter(ABC):
 
     @abstractmethod
     def written(self, served: JSON, body: JSONObject) -> JSON:
-        """Return the response to a request: a completion, or what is none, in the API's form."""
+        """Return the response to a request: a completion, or what is not one, in the API's form."""
 
     @abstractmethod
     def events(self, response: JSON, body: JSONObject) -> Iterable[JSON]:
         """Take a response apart into the events of a stream, a text in several."""
 
     def stream(self, response: JSON, body: JSONObject) -> tuple[bytes, ...]:
-        """Write a response, or what is none, as the bytes of a stream, event after event."""
+        """Write a response, or what is not one, as the bytes of a stream, event after event."""
         events = map(self.wire.event_bytes, self.events(response, body))
         return tuple(filter(None, (*events, self.wire.end_bytes)))
 
@@ -183,7 +183,7 @@ class Writer(BaseWriter):
 def reply_in(served: object) -> ModelReply | None:
     """Return the reply in a completion.
 
-    None for what is none, and where its envelope or the form of its calls is not what the API
+    None for what is not one, and where its envelope or the form of its calls is not what the API
     says: those faults are of chat completions alone.
     """
     whole: Any = served

@@ -421,7 +421,7 @@ def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
     return element(
         "section",
         html.linked("h3", place, html.dot(slug(cause.harm)), element("code", _words(cause)), title),
-        html.findings(("Where", "What came", "What would have been asked"), rows),
+        html.findings(("Where", "What came", "What would have been sent"), rows),
         kind="cause",
         id=place,
     )
