@@ -108,7 +108,7 @@ _TO_DO = {
     ),
     "reply.content_filter": "Change the prompt: the provider will filter it again.",
     "reply.too_large": "Raise the bound in `Limits` if such replies are right for your app.",
-    "envelope": "Look at the server or the gateway between: what came is no response of this API.",
+    "envelope": "Look at the server or the gateway between: it sent no response of this API.",
     "envelope.ambiguous": (
         "Make the request without a stream: a whole reply may say it once. Else use another server "
         "or another model: this one sends such replies whenever it is asked."

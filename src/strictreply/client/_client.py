@@ -457,8 +457,8 @@ def wrap(
     """Wrap a client so that it returns only valid replies.
 
     ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai`` or anything
-    with their ``chat.completions.create``. It is not changed. Of a wrapped client the original is
-    wrapped again. Pass a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``,
+    with their ``chat.completions.create``. It is not changed. Wrapping a wrapped client re-wraps
+    the original. Pass a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``,
     …) here. ``policy`` None means ``RetryPolicy()``; ``max_retries=3, deadline=20`` are short for
     ``policy=RetryPolicy(max_retries=3, deadline=20)``. ``steering`` None means the default.
     ``on_attempt`` is called with every attempt; its exceptions are logged by type.

@@ -88,7 +88,7 @@ class _Fetching:
         try:
             with bounded(deadline, self.contract.limits.reply_bytes * ENVELOPE_FACTOR):
                 yield
-        except Exception as error:  # noqa: BLE001 - what is no such failure is raised again
+        except Exception as error:  # noqa: BLE001 - any other failure is raised again
             failure_of(error)
             self._stored.came = error
         finally:

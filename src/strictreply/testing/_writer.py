@@ -112,7 +112,7 @@ class Writer(BaseWriter):
     """How the kit plays the server of an API; derive from it, and give it to ``register_writer``.
 
     It is the inverse of the API's ``Wire``: what that one writes is read here, and what that one
-    reads is written here. What is no completion of one reply (chat's own envelope, spoiled) goes
+    reads is written here. What is not a completion of one reply (chat's own envelope, spoiled) goes
     out as it is.
     """
 

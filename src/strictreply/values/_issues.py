@@ -36,9 +36,9 @@ class Category(StrEnum):
 
 
 class Remedy(StrEnum):
-    """The remedy of a fault, by which the loop chooses its next step."""
+    """What to do about a kind of issue."""
 
-    CORRECT = "correct"  # ask again, saying what to change
+    CORRECT = "correct"  # retry, saying what to change
     SHORTEN = "shorten"  # the reply was cut: allow more tokens, or ask for less
     RESEND = "resend"  # the server's fault, not the model's: the same request again
     STOP = "stop"  # another ask would not help
@@ -78,10 +78,9 @@ _DECLINED = (Category.API_TERMINAL, Remedy.STOP)
 
 
 class Code(Worded):
-    """Every fault but those of broken schema rules.
+    """All issue codes except schema rules.
 
-    The code of a broken rule is ``args.<rule>`` or ``answer.<rule>``; the rules are
-    :class:`strictreply.schema.SchemaRule`.
+    Those are ``args.<rule>`` and ``answer.<rule>``, of :class:`strictreply.schema.SchemaRule`.
     """
 
     JSON_EMPTY = "json.empty", "the text is empty; a JSON value is expected"
