@@ -10,13 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from strictreply.wires._dialects import (
-    DIALECTS,
-    ENVELOPE_DIALECTS,
-    RESPONSE_DIALECTS,
-    STREAM_DIALECTS,
-)
+from strictreply.wires._dialects import DIALECTS
 from strictreply.wires._error_forms import ERROR_FORMS
+from strictreply.wires._stream_dialects import ENVELOPE_DIALECTS, RESPONSE_DIALECTS, STREAM_DIALECTS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "servers.md"
 TABLES = {

@@ -21,9 +21,10 @@ import jiter
 import pytest
 
 from strictreply import ContractError
+from strictreply.batch import RowResult
 from strictreply.batch._journal import DoneRows, Journal
-from strictreply.batch._results import RowResult, written_whole
 from strictreply.batch._results import Status as RowStatus
+from strictreply.batch._results import written_whole
 from strictreply.batch._rows import write_parquet
 from strictreply.cli._terminal import Status
 from strictreply.testing import HTTPReply

@@ -12,7 +12,8 @@ from typing import Any, get_args
 import pytest
 
 import strictreply as sr
-from strictreply.batch._results import ROW_CODES, RowCode
+from strictreply.batch import ROW_CODES
+from strictreply.batch._results import RowCode
 from support.batch.topics import CONTRACT, PRICE, Model
 from support.scripted import completion
 

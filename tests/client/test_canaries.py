@@ -24,7 +24,7 @@ import strictreply as sr
 from strictreply import Attempt, CallFailed
 from strictreply.cli._declared import Endpoint
 from strictreply.core.calls import credentials_of
-from strictreply.testing._recorder import record
+from strictreply.testing import record
 from strictreply.values._replies import NOT_KEPT
 from support.scripted import SCHEMA, USER, Client, Server, call, completion, http, status
 

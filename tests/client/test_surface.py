@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from tenacity import wait_none
 
 import strictreply as sr
-from strictreply.testing._server import LoopbackServer
+from strictreply.testing import LoopbackServer
 from support.scripted import (
     SCHEMA,
     USER,

@@ -39,9 +39,8 @@ from unreliable_model import (
 import strictreply as sr
 from strictreply import Tool
 from strictreply.schema import Schema
-from strictreply.testing import LoopbackServer
-from strictreply.testing._steps import Kind, ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing import HTTPReply, Kind, LoopbackServer
+from strictreply.testing._steps import ReplyPlace, Target
 from strictreply.testing.faults import CATALOGUE
 from support.loops import some
 

@@ -15,9 +15,9 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.testing import Fault, HTTPReply, Kind, faults, ok
+from strictreply.testing import Fault, HTTPReply, Kind, assistant, completion, faults, ok
 from strictreply.testing._serving import render
-from strictreply.testing._wire import Pause, WireEnding, assistant, completion
+from strictreply.testing._wire import Pause, WireEnding
 from support.gateways.proxy import Proxy
 
 pytestmark = pytest.mark.one_lane

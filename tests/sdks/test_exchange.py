@@ -25,8 +25,8 @@ import pytest
 import strictreply as sr
 from strictreply.core import DEFAULT_LIMITS
 from strictreply.sdks._bounds import MAX_ERROR_BYTES
-from strictreply.testing._server import LoopbackServer
-from strictreply.testing._wire import HTTPReply, Pause, WireEnding
+from strictreply.testing import HTTPReply, LoopbackServer
+from strictreply.testing._wire import Pause, WireEnding
 from strictreply.wires._bodies import ENVELOPE_FACTOR
 from support.scripted import USER, Server, completion, http
 

@@ -19,8 +19,8 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.testing._server import LoopbackServer
-from strictreply.testing._wire import HTTPReply, Pause, WireEnding
+from strictreply.testing import HTTPReply, LoopbackServer
+from strictreply.testing._wire import Pause, WireEnding
 from support.scripted import USER, completion, http
 
 ASK: dict[str, Any] = {"model": "m", "messages": USER}

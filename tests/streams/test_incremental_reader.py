@@ -20,8 +20,7 @@ from strictreply import Invalid, Limits
 from strictreply.core import decode
 from strictreply.core.judging import IncrementalReader
 from strictreply.schema._live import ANYTHING, LiveCheck
-from strictreply.testing import faults
-from strictreply.testing._steps import Kind
+from strictreply.testing import Kind, faults
 from strictreply.testing.faults._catalogue import Entry
 from support.live_documents import VALUES, pieces, spelled
 from support.loops import some

@@ -15,11 +15,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from strictreply.testing import ok
-from strictreply.testing._probing.client_verdicts import no_backoff
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply, WireEnding
+from strictreply.testing import Fault, HTTPReply, Kind, ScriptedModel, no_backoff, ok
+from strictreply.testing._steps import ReplyPlace, Target
+from strictreply.testing._wire import WireEnding
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import async_openai_client, openai_client
 from support.loops import some

@@ -10,10 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import strictreply as sr
-from strictreply.testing import ok
-from strictreply.testing._probing.client_verdicts import no_backoff
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Kind
+from strictreply.testing import Kind, ScriptedModel, no_backoff, ok
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import async_openai_client, openai_client

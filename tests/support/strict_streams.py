@@ -14,7 +14,8 @@ from itertools import chain, repeat
 from typing import Any
 
 import strictreply as sr
-from strictreply.testing._wire import HTTPReply, WireEnding
+from strictreply.testing import HTTPReply
+from strictreply.testing._wire import WireEnding
 
 MOST_BYTES = 4_000_000
 """How much of an endless response is looked at."""

@@ -21,12 +21,11 @@ import strictreply as sr
 from strictreply import Tool
 from strictreply.cli._app import app
 from strictreply.core import JSON, shape
-from strictreply.testing import LoopbackServer
+from strictreply.testing import HTTPReply, Kind, LoopbackServer
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing._responses_writer import RESPONSES_WRITER, as_chat_request, as_response
 from strictreply.testing._serving import assembled
-from strictreply.testing._steps import Kind, Target
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing._steps import Target
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.mounting import ScriptedClient
 from support.loops import some

@@ -13,10 +13,9 @@ from pydantic import BaseModel, Field
 
 import strictreply as sr
 from strictreply import Issue
-from strictreply.testing import faults, ok
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply, error_reply
+from strictreply.testing import Fault, HTTPReply, Kind, ScriptedModel, faults, ok
+from strictreply.testing._steps import CANARY, ReplyPlace, Target
+from strictreply.testing._wire import error_reply
 from strictreply.testing.faults._catalogue import (
     ANYWHERE,
     LEAKED_MARKER,

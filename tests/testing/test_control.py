@@ -15,11 +15,11 @@ from openai import BadRequestError, OpenAI
 
 from strictreply import Contract, Invalid
 from strictreply.core import JSONObject
+from strictreply.testing import Kind, LoopbackServer
 from strictreply.testing._control import HEADER, ScriptControl
 from strictreply.testing._probing.good_model import GoodModel
 from strictreply.testing._scripts import MAX_REQUESTS, DemandHints
-from strictreply.testing._server import MAX_BODY_BYTES, LoopbackServer
-from strictreply.testing._steps import Kind
+from strictreply.testing._server import MAX_BODY_BYTES
 from strictreply.testing.faults import CATALOGUE
 
 Answered: TypeAlias = tuple[int, Any]

@@ -9,9 +9,8 @@ from pydantic import BaseModel
 
 import strictreply as sr
 from strictreply import ContractError
-from strictreply.testing import faults
+from strictreply.testing import HTTPReply, assistant, completion, faults, native_call
 from strictreply.testing._scripts import Demand, DemandHints
-from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 
 USER = {"role": "user", "content": "Refund order 7."}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "done"}

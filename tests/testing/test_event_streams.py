@@ -16,11 +16,9 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 import strictreply as sr
 from strictreply.core import EventReader
 from strictreply.core.forms import BROKEN_OFF
-from strictreply.testing import faults
+from strictreply.testing import HTTPReply, Kind, assistant, completion, faults, native_call
 from strictreply.testing._chat_writer import PIECES, chunks, events
 from strictreply.testing._serving import assembled
-from strictreply.testing._steps import Kind
-from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.mounting import openai_client
 from strictreply.wires._server_events import DONE, event

@@ -9,13 +9,19 @@ from typing import Any
 import openai
 import pytest
 
-from strictreply.testing import LoopbackServer, ScriptServer
+from strictreply.testing import (
+    HTTPReply,
+    LoopbackServer,
+    ScriptServer,
+    assistant,
+    completion,
+    native_call,
+)
 from strictreply.testing._chat_writer import events
 from strictreply.testing._control import HEADER, ScriptControl
 from strictreply.testing._given import given_in, given_step
 from strictreply.testing._probing.good_model import GoodModel
 from strictreply.testing._scripts import DemandHints
-from strictreply.testing._wire import HTTPReply, assistant, completion, native_call
 
 BAD = completion(assistant(None, [native_call("search", '{"query": 5', "call_x")]))
 RESPONSE = {

@@ -17,16 +17,13 @@ import strictreply as sr
 from streams.test_stream_faults_refused import TARGETS, contract_of, made
 from strictreply.batch.lines import open_lines
 from strictreply.core import shape
-from strictreply.testing import faults, ok
+from strictreply.testing import HTTPReply, Kind, ScriptedModel, faults, no_backoff, ok, record
 from strictreply.testing._chat_writer import events
-from strictreply.testing._probing.client_verdicts import no_backoff
-from strictreply.testing._recorder import record
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing._responses_writer import RESPONSES_WRITER, as_chat_request
-from strictreply.testing._scripts import Demand, ScriptedModel
+from strictreply.testing._scripts import Demand
 from strictreply.testing._serving import assembled, render
-from strictreply.testing._steps import Kind
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, WireEnding
+from strictreply.testing._wire import EVENT_STREAM, WireEnding
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.mounting import openai_client

@@ -11,11 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing import faults, ok
+from strictreply.testing import HTTPReply, Kind, ScriptedModel, faults, ok
 from strictreply.testing._malformed import BY_THE_MODEL, FailureCause, retold, scripts_of
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import CANARY, Harm, Kind, ReplyPlace
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing._steps import CANARY, Harm, ReplyPlace
 from support.loops import some
 
 pytestmark = pytest.mark.one_lane

@@ -22,19 +22,16 @@ from openai.types.chat import ChatCompletion
 
 import strictreply as sr
 from strictreply.core import JSONObject
-from strictreply.testing import ok
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._server import LoopbackServer
-from strictreply.testing._wire import (
+from strictreply.testing import (
     HTTPReply,
-    Pause,
-    Responder,
-    WireEnding,
+    LoopbackServer,
+    ScriptedModel,
     assistant,
     completion,
-    error_reply,
     native_call,
+    ok,
 )
+from strictreply.testing._wire import Pause, Responder, WireEnding, error_reply
 from strictreply.testing.mounting import (
     BASE_URL,
     MAX_ENDLESS_BYTES,

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
 import strictreply as sr
-from strictreply.testing import faults, ok
-from strictreply.testing._steps import Step
+from strictreply.testing import Step, faults, ok
 
 
 def search(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> None:

@@ -16,13 +16,13 @@ import pytest
 from openai.types.responses import Response
 
 from strictreply.core import JSONObject
-from strictreply.testing import LoopbackServer
+from strictreply.testing import HTTPReply, LoopbackServer, assistant, completion, native_call
 from strictreply.testing._chat_writer import events
 from strictreply.testing._probing.good_model import GoodModel
 from strictreply.testing._responses_writer import RESPONSES_WRITER
 from strictreply.testing._scripts import DemandHints
 from strictreply.testing._serving import render
-from strictreply.testing._wire import EVENT_STREAM, HTTPReply, assistant, completion, native_call
+from strictreply.testing._wire import EVENT_STREAM
 
 WORDS = "llm-comply is not installed: its checks of the kit's objects are not run"
 ASKED: JSONObject = {

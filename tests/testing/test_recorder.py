@@ -18,20 +18,11 @@ import pytest
 
 import strictreply as sr
 from strictreply.batch.lines import open_lines
-from strictreply.testing import ok
+from strictreply.testing import HTTPReply, ScriptedModel, ok, record
 from strictreply.testing._chat_writer import events
-from strictreply.testing._recorder import record
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
-from strictreply.testing._scripts import ScriptedModel
 from strictreply.testing._steps import Target
-from strictreply.testing._wire import (
-    EVENT_STREAM,
-    HTTPReply,
-    Responder,
-    Served,
-    WireEnding,
-    error_reply,
-)
+from strictreply.testing._wire import EVENT_STREAM, Responder, Served, WireEnding, error_reply
 from strictreply.testing.mounting import async_openai_client, openai_client, transport
 from support.scripted import http
 from support.testing.recorded_lines import lines_in

@@ -17,7 +17,7 @@ from strictreply.batch.lines import open_lines
 from strictreply.cli._app import app
 from strictreply.core import JSON, JSONObject
 from strictreply.core.calls import REDACTED
-from strictreply.testing import faults, ok
+from strictreply.testing import HTTPReply, faults, ok
 from strictreply.testing._chat_writer import events
 from strictreply.testing._recorder import RecordedExchange, RecordingFile
 from strictreply.testing._recordings import (
@@ -27,7 +27,7 @@ from strictreply.testing._recordings import (
     UnreadableLine,
 )
 from strictreply.testing._steps import Target
-from strictreply.testing._wire import HTTPReply, Served, WireEnding, error_reply
+from strictreply.testing._wire import Served, WireEnding, error_reply
 from support.testing.recorded_lines import lines_in
 
 

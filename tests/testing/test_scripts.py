@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.testing import faults, ok
-from strictreply.testing._scripts import Asked, ScriptedModel, text_of
-from strictreply.testing._steps import CANARY, Fault, Step
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing import Asked, Fault, HTTPReply, ScriptedModel, Step, faults, ok
+from strictreply.testing._scripts import text_of
+from strictreply.testing._steps import CANARY
 
 
 def search(query: str, limit: int = 5) -> None:

@@ -19,16 +19,9 @@ import pytest
 from openai import AsyncOpenAI, OpenAI, RateLimitError
 
 from strictreply.core import JSONObject
-from strictreply.testing._server import MAX_BODY_BYTES, LoopbackServer
-from strictreply.testing._wire import (
-    HTTPReply,
-    Pause,
-    WireEnding,
-    assistant,
-    completion,
-    error_reply,
-    wire,
-)
+from strictreply.testing import HTTPReply, LoopbackServer, assistant, completion
+from strictreply.testing._server import MAX_BODY_BYTES
+from strictreply.testing._wire import Pause, WireEnding, error_reply, wire
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 JSON_TYPE = {"Content-Type": "application/json"}

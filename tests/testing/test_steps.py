@@ -9,8 +9,8 @@ import dataclasses
 
 import pytest
 
-from strictreply.testing import ok
-from strictreply.testing._steps import CANARY, Fault, Kind, ReplyPlace, Step
+from strictreply.testing import Fault, Kind, Step, ok
+from strictreply.testing._steps import CANARY, ReplyPlace
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,8 @@ from pydantic import BaseModel, Field, model_validator
 
 import strictreply as sr
 from strictreply import Tool
-from strictreply.testing import strategies
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing import Fault, HTTPReply, Kind, ScriptedModel, strategies
+from strictreply.testing._steps import ReplyPlace, Target
 from strictreply.testing.faults import CATALOGUE
 from support.testing.faults.schemas import schemas
 from support.testing.tool_sample import SAMPLE, search

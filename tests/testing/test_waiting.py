@@ -8,7 +8,7 @@ import pytest
 import tenacity
 
 import strictreply as sr
-from strictreply.testing._probing.client_verdicts import no_backoff
+from strictreply.testing import no_backoff
 from support.scripted import USER, AsyncClient, Client, Server, StatusError, completion, status
 
 LONG = 3600.0

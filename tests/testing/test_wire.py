@@ -12,19 +12,10 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
 from strictreply.core import JSONObject
+from strictreply.testing import HTTPReply, assistant, completion, native_call
 from strictreply.testing._chat_writer import events
 from strictreply.testing._serving import render, respond
-from strictreply.testing._wire import (
-    HTTPReply,
-    Pause,
-    WireEnding,
-    assistant,
-    completion,
-    ending_of,
-    error_reply,
-    native_call,
-    wire,
-)
+from strictreply.testing._wire import Pause, WireEnding, ending_of, error_reply, wire
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,20 @@ import pytest
 
 import strictreply as sr
 from strictreply.core import AnswerFormat, Choice, Draft, DraftCall, Request, Wire
-from strictreply.testing import ModelReply, RequestTurn, ServedError, Writer, faults, ok
+from strictreply.testing import (
+    HTTPReply,
+    ModelReply,
+    RequestTurn,
+    ServedError,
+    Writer,
+    assistant,
+    completion,
+    faults,
+    native_call,
+    ok,
+)
 from strictreply.testing._serving import KitRequest, render, writer_of
-from strictreply.testing._wire import HTTPReply, assistant, completion, error_reply, native_call
+from strictreply.testing._wire import error_reply
 from strictreply.testing._writer import reply_in
 from strictreply.wires import WIRES
 

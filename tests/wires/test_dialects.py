@@ -21,18 +21,9 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
 import strictreply as sr
-from strictreply.testing._server import LoopbackServer
-from strictreply.testing._wire import HTTPReply
-from strictreply.wires._dialects import (
-    ANSWER_OBJECT,
-    DIALECTS,
-    ENVELOPE_DIALECTS,
-    RESPONSE_DIALECTS,
-    STREAM_DIALECTS,
-    in_api_form,
-    text_in,
-    thoughts_in,
-)
+from strictreply.testing import HTTPReply, LoopbackServer
+from strictreply.wires._dialects import ANSWER_OBJECT, DIALECTS, in_api_form, text_in, thoughts_in
+from strictreply.wires._stream_dialects import ENVELOPE_DIALECTS, RESPONSE_DIALECTS, STREAM_DIALECTS
 from support.loops import some
 from support.scripted import SCHEMA, USER, Server, completion
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.wires._dialects import RESPONSE_DIALECTS
 from strictreply.wires._server_events import typed_event
+from strictreply.wires._stream_dialects import RESPONSE_DIALECTS
 from support.pages import DOCS
 from support.scripted import SCHEMA, Server, http
 from support.streamed_replies import policy

@@ -264,7 +264,7 @@ def _open_message(
 
 
 def _rows_around(response: JSON) -> tuple[str, ...]:
-    """Return the rows of :data:`~strictreply.wires._dialects.ENVELOPE_DIALECTS` that are needed.
+    """Return the rows of ``ENVELOPE_DIALECTS`` that are needed.
 
     There are none where a response is not a completion.
     """

@@ -16,7 +16,7 @@ How a stream is read, in the order in which it comes:
 
 What has two meanings is refused, such as text behind the end. Of several finish reasons the worst
 counts: a cut beside a good end is a cut. What the API itself does not send is a row of
-:data:`~strictreply.wires._dialects.STREAM_DIALECTS`; a strict reading refuses it.
+:data:`~strictreply.wires._stream_dialects.STREAM_DIALECTS`; a strict reading refuses it.
 """
 
 from __future__ import annotations

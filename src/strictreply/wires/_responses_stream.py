@@ -14,7 +14,7 @@ Which event may follow which:
   anywhere, and is passed on as it came.
 
 What the API itself does not send is a row of
-:data:`~strictreply.wires._dialects.RESPONSE_DIALECTS`; a strict reading refuses it.
+:data:`~strictreply.wires._stream_dialects.RESPONSE_DIALECTS`; a strict reading refuses it.
 """
 
 from __future__ import annotations

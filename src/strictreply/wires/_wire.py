@@ -63,7 +63,7 @@ class Assembly(ABC):
     """Puts the events of one stream together.
 
     ``names`` are the tools that may be called. What servers send otherwise than the API is read by
-    the rows of :data:`~strictreply.wires._dialects.STREAM_DIALECTS`, or refused when ``strict``.
+    the rows of ``STREAM_DIALECTS`` in ``_stream_dialects``, or refused when ``strict``.
 
     ``fault`` is the first that has no one meaning, ``is_done``: its end came, ``is_over``: no more
     is to be read. ``size`` counts the characters of its texts. ``lenient`` names the rows that

@@ -20,8 +20,8 @@ from strictreply.core import JSON
 from strictreply.core.schemas import KEYWORDS
 from strictreply.core.text import pointer_tokens
 from strictreply.schema._vocabulary import SchemaRule
-from strictreply.testing import faults
-from strictreply.testing._steps import CANARY, Fault, Kind, Target
+from strictreply.testing import Fault, Kind, faults
+from strictreply.testing._steps import CANARY, Target
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.faults._constraint_faults import below_minimum
 from strictreply.testing.faults._formats import at_twelve_hours, units_as_clock, units_in_words

@@ -12,10 +12,8 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._server import LoopbackServer
-from strictreply.testing._steps import CANARY, Kind, ReplyPlace
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing import HTTPReply, Kind, LoopbackServer, ScriptedModel
+from strictreply.testing._steps import CANARY, ReplyPlace
 from strictreply.testing.faults import _transport_faults as http
 from strictreply.testing.faults._catalogue import Entry
 from support.served_faults import CALL, CALLED, SEARCH, ask, ask_in_memory, codes_of, entries_of

@@ -16,11 +16,9 @@ import pytest
 import strictreply as sr
 from streams.test_stream_faults_refused import INSTEAD, TARGETS, contract_of, made
 from strictreply.core import shape
-from strictreply.testing._probing.client_verdicts import no_backoff
+from strictreply.testing import Fault, HTTPReply, Kind, ScriptedModel, Step, no_backoff
 from strictreply.testing._responses_writer import as_response
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault, Kind, Step
-from strictreply.testing._wire import HTTPReply, WireEnding
+from strictreply.testing._wire import WireEnding
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.faults._catalogue import Entry, Reading
 from strictreply.testing.mounting import async_openai_client, openai_client

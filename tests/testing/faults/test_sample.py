@@ -15,10 +15,8 @@ import pytest
 
 import strictreply as sr
 from strictreply import Tool
-from strictreply.testing import faults
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing import Fault, HTTPReply, Kind, ScriptedModel, faults
+from strictreply.testing._steps import ReplyPlace, Target
 from strictreply.testing.faults._catalogue import Entry, is_refused
 from strictreply.testing.mounting import ScriptedClient, openai_client
 from support.scripted import USER

@@ -9,10 +9,8 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._server import LoopbackServer
-from strictreply.testing._steps import CANARY, Kind
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing import HTTPReply, Kind, LoopbackServer, ScriptedModel
+from strictreply.testing._steps import CANARY
 from strictreply.testing.faults._catalogue import Entry
 from support.served_faults import (
     ASKED,

@@ -15,12 +15,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from strictreply.testing import ok
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._server import LoopbackServer
+from strictreply.testing import Fault, HTTPReply, Kind, LoopbackServer, ScriptedModel, ok
 from strictreply.testing._serving import render
-from strictreply.testing._steps import Fault, Kind, ReplyPlace, Target
-from strictreply.testing._wire import HTTPReply
+from strictreply.testing._steps import ReplyPlace, Target
 from strictreply.testing.faults import _stream_faults as stream_faults
 from strictreply.testing.faults._catalogue import Entry, FaultNotMade
 from strictreply.testing.faults._stream_faults import GoodStream, stream_fault

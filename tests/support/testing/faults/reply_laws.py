@@ -19,10 +19,9 @@ from tenacity import wait_none
 import strictreply as sr
 from strictreply import Code, Remedy, Tool
 from strictreply.core import JSON
-from strictreply.testing import ok
-from strictreply.testing._scripts import ScriptedModel
-from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
-from strictreply.testing._wire import HTTPReply, Served
+from strictreply.testing import Fault, HTTPReply, ScriptedModel, Step, ok
+from strictreply.testing._steps import ReplyPlace, Target
+from strictreply.testing._wire import Served
 from strictreply.testing.faults._catalogue import Entry
 from support.scripted import USER, Server
 
