@@ -34,7 +34,7 @@ class House:
         if context.tier > 1:
             return self._default.correction(context)
 
-        lines = ["Our API refused that. Please mend this and nothing else:"]
+        lines = ["Our API refused that. Please fix this and nothing else:"]
         for issue in context.issues:
             place = issue.path.removeprefix(context.at) or "all"
             lines.append(f"- {place}: {issue.message}")

@@ -60,7 +60,7 @@ def desk_tools(ledger: Path) -> list[sr.Tool]:
     def find_order(number: Annotated[int, Field(ge=1000)]) -> str:
         """Look up an order."""
         if number not in ORDERS:
-            raise sr.ToolError("there is no order with this number")
+            raise sr.ToolError("no order has this number")
         return ORDERS[number]
 
     @sr.tool

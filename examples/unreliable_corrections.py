@@ -33,7 +33,7 @@ _DEMANDING = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_EXTRA = re.compile(
-    r"not allowed|allowed keys|beside|unexpected|additional|\bextra\b|"
+    r"not allowed|other keys|beside|unexpected|additional|\bextra\b|"
     r"\b(?:no|not have any) (?:other )?(?:key|member|propert)",
     re.IGNORECASE,
 )

@@ -24,7 +24,7 @@ async def order_exists(args: Any) -> None:
     """Look the order up, as in a database: no schema can state this rule."""
     orders = await asyncio.to_thread(lambda: {1042, 1077})
     if args.order not in orders:
-        raise ValueError("there is no such order")
+        raise ValueError("no order has this number")
 
 
 @sr.tool(check=order_exists)

@@ -43,7 +43,7 @@ the loop sends.
 | **stops**: another ask would not help; `ReplyHalted` at once \
 | `reply.refusal`, `reply.content_filter`, `envelope.ambiguous` |
 
-*came* is what differs from a good reply, *asked* what the model is told next. \
+*came* is what differs from a good reply, *sent* what the model is told next. \
 Codes that begin with `args.` say what is
 wrong with a call's arguments; \
 `answer.` takes their place where a structured answer breaks the same rule.
@@ -76,7 +76,7 @@ _FAMILY_TO_DO = {
     "tool": "Say in the description of each tool when it is for; name tools apart from each other.",
     "call": "Look at the server: it writes calls otherwise than the API says.",
     "reply": "Look at the server, or at the model's template.",
-    "envelope": "Look at the server or the gateway between: what came is no response of this API.",
+    "envelope": "Look at the server or the gateway between: it sent no response of this API.",
     "args": (
         "Say it in the schema (a type, an enum, a description): the model reads it with every "
         "request."
@@ -139,7 +139,7 @@ def _section(code: str, worded: Worded) -> Iterator[str]:
         asked = _asked(found)
         yield "```text"
         yield from _shown("came", came[:3])
-        yield from _shown("asked", asked)
+        yield from _shown("sent", asked)
         yield "```\n"
 
     yield f"**To do.** {_to_do(code, worded)}\n"

@@ -36,5 +36,5 @@ test("no bad arguments get through", async () => {
   }
   const { requests } = await get("/journal");
   const served = requests.filter((request: any) => request.served);
-  assert.ok(served.length > 40); // the others are no faults of this tool
+  assert.ok(served.length > 40); // the others are not faults of this tool
 });

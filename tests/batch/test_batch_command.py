@@ -94,7 +94,7 @@ def model(shop: Path) -> Iterator[Loopback]:
 
 
 def write_rows(path: Path, number: int) -> list[dict[str, Any]]:
-    """Write rows, of which each tenth is mended."""
+    """Write rows, of which each tenth is fixed."""
     rows: list[dict[str, Any]] = [
         {"id": n, "text": f"row {n}{' bad' if n % 10 == 0 else ''}"} for n in range(number)
     ]
@@ -130,17 +130,17 @@ def test_every_row_has_a_result(shop: Path, model: Loopback, command: Command) -
     rows = write_rows(shop / "in.jsonl", 50)
     done = command(*words(model, **{"price-in": 1, "price-out": 2}))
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == "50 rows: 45 ok, 5 mended, cost so far 0.0016; in.results.jsonl\n"
+    assert done.stdout == "50 rows: 45 ok, 5 fixed, cost so far 0.0016; in.results.jsonl\n"
 
     results = sorted(read(shop / "in.results.jsonl"), key=lambda row: row["index"])
     assert [{name: row[name] for name in ("id", "text")} for row in results] == rows
     assert [row["index"] for row in results] == list(range(50))
-    assert results[0]["status"] == "mended"
+    assert results[0]["status"] == "fixed"
 
     assert results[1]["reply"] == {"answer": {"topic": "price"}}
     again = command(*words(model))
     assert (again.exit_code, model.asked().total()) == (0, 55)
-    assert "50 rows: 45 ok, 5 mended" in again.stdout
+    assert "50 rows: 45 ok, 5 fixed" in again.stdout
 
 
 def test_a_terminal_shows_how_far_the_run_is(shop: Path, model: Loopback, command: Command) -> None:
@@ -438,7 +438,7 @@ def test_rows_that_failed_are_asked_again(
     done = command(*words(model))
     assert (done.exit_code, done.stdout.splitlines()) == (
         0,
-        ["40 rows: 36 ok, 4 mended, 1100 tokens; in.results.jsonl"],
+        ["40 rows: 36 ok, 4 fixed, 1100 tokens; in.results.jsonl"],
     )
 
     assert sorted(row["index"] for row in read(shop / "in.results.jsonl")) == list(range(40))
@@ -639,7 +639,7 @@ def test_a_kill_while_failed_rows_are_taken_out(tmp_path: Path, replaced: bool) 
     path = tmp_path / "out.jsonl"
     journal = Journal(path, {})
 
-    statuses: tuple[RowStatus, ...] = ("ok", "failed", "mended", "failed", "ok")
+    statuses: tuple[RowStatus, ...] = ("ok", "failed", "fixed", "failed", "ok")
     for index, status in enumerate(statuses):
         attempts = 0 if index == 3 else 1  # this one could not be asked, and stays
         journal.add(
@@ -670,7 +670,7 @@ def test_a_kill_while_failed_rows_are_taken_out(tmp_path: Path, replaced: bool) 
 
     again = Journal(path, {})
     assert (again.done.low, again.done.above, again.is_complete) == (1, {2, 3, 4}, False)
-    assert again.statuses == {"ok": 2, "mended": 1, "failed": 1}
+    assert again.statuses == {"ok": 2, "fixed": 1, "failed": 1}
     again.add(1, {}, RowResult(1, None, "ok", attempts=1))
 
     again.close()

@@ -71,7 +71,7 @@ def test_columnar_batches(ask: sr.batch.Rows, form: str) -> None:
     columns = read(done)
     assert list(columns) == ["text", "number", *sr.batch.COLUMNS]
     assert (columns["text"], columns["number"]) == (TEXTS, [1, 2, 3])
-    assert columns["status"] == ["ok", "mended", "rejected"]
+    assert columns["status"] == ["ok", "fixed", "rejected"]
 
     assert [json.loads(text) for text in columns["reply"][:2]] == [PRICE, PRICE]
     assert not isinstance(columns["reply"][2], str)  # None, or what pandas has for it

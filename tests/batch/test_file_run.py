@@ -76,14 +76,14 @@ def test_each_row_gets_a_result_beside_the_source(source: Path) -> None:
     )
 
     assert (run.done, run.total, run.begun_with, run.api_failed) == (3, 3, 0, 0)
-    assert dict(run.statuses) == {"ok": 2, "mended": 1}
+    assert dict(run.statuses) == {"ok": 2, "fixed": 1}
     assert run.tokens["total_tokens"] > 0
     assert told == [(1, 1), (2, 1), (3, 1)]
     assert {one.body["temperature"] for one in model.requests} == {0}
     assert {one.messages[0]["content"] for one in model.requests} == {"Sort this."}
 
     written = json.loads((source.parent / "in.results.jsonl").read_text().splitlines()[0])
-    assert (written["text"], written["out_index"], written["out_status"]) == ("row 0", 0, "mended")
+    assert (written["text"], written["out_index"], written["out_status"]) == ("row 0", 0, "fixed")
 
 
 def test_the_same_run_goes_on_and_another_is_refused(source: Path) -> None:

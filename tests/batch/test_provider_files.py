@@ -137,12 +137,12 @@ def test_two_passes(tmp_path: Path) -> None:
     counts = sr.batch.validate_files(
         [first, errors, second], requests=[requests], out=out, retry_file=again
     )
-    assert counts.statuses == {"ok": 4, "mended": 1}
+    assert counts.statuses == {"ok": 4, "fixed": 1}
     assert counts.again == 0
 
     assert again.read_text() == ""
     assert [(row["status"], row["attempts"]) for row in read(out).values()] == [
-        *(("ok", 1), ("mended", 2), ("ok", 1), ("ok", 2), ("ok", 1))
+        *(("ok", 1), ("fixed", 2), ("ok", 1), ("ok", 2), ("ok", 1))
     ]
 
 
@@ -328,7 +328,7 @@ def test_outputs_without_ids_of_their_own(tmp_path: Path, own: str | None) -> No
     assert (counts.surplus, read(tmp_path / "result.jsonl")["a"]["attempts"]) == (1, 1)
 
     counts = sr.batch.validate_files([first, second], requests=[requests])
-    assert (counts.statuses, counts.surplus) == ({"mended": 1}, 0)
+    assert (counts.statuses, counts.surplus) == ({"fixed": 1}, 0)
 
 
 def test_what_a_model_wrote_makes_no_line_unreadable(tmp_path: Path) -> None:
@@ -411,7 +411,7 @@ def test_calls_and_responses(tmp_path: Path) -> None:
         tmp_path / "out2.jsonl", came("responses", mended, own="2"), came("chat", good, own="3")
     )
     counts = sr.batch.validate_files([outputs, second], requests=[requests], out=out)
-    assert counts.statuses == {"mended": 2}
+    assert counts.statuses == {"fixed": 2}
 
     assert read(out)["responses"]["reply"] == {
         "tool": "sort",
@@ -436,7 +436,7 @@ def test_a_contract_of_ours(tmp_path: Path) -> None:
 
 KINDS = {
     "good": ["ok"],
-    "bad good": ["mended"],
+    "bad good": ["fixed"],
     "bad bad": ["rejected"],
     "lost good": ["ok"],
     "bad lost": ["rejected"],
@@ -507,7 +507,7 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
     assert list(read(tmp_path / "again.jsonl")) == ["b"]
     write(tmp_path / "out2.jsonl", came("b", GOOD, own="b2"))
     done = command("batch", "validate", "out1.jsonl", "out2.jsonl", *spelled[3:])
-    assert (done.exit_code, done.stdout) == (0, "2 requests: 1 ok, 1 mended\n")
+    assert (done.exit_code, done.stdout) == (0, "2 requests: 1 ok, 1 fixed\n")
 
     assert list(read(tmp_path / "r.jsonl")) == ["a", "b"]
     write(tmp_path / "odd.jsonl", "{", came("z", GOOD))

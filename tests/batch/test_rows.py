@@ -25,7 +25,7 @@ from support.batch.topics import CONTRACT, GOOD, PRICE, Label, Model, said_in
 from support.scripted import Server, StatusError, completion
 
 KINDS = ("", "bad", "refuse", "halt", "down")
-STATUS = dict(zip(KINDS, ("ok", "mended", "rejected", "halted", "failed"), strict=True))
+STATUS = dict(zip(KINDS, ("ok", "fixed", "rejected", "halted", "failed"), strict=True))
 ONE_RETRY = sr.RetryPolicy(max_retries=1, transport_retries=0)
 
 
@@ -504,7 +504,7 @@ def test_responses_is_asked_by_its_own_keyword() -> None:
 
 
 def test_one_quota_over_all_rows() -> None:
-    """All rows together repeat no more often than the quota says, however many fail."""
+    """All rows together repeat no more often than the retry budget says, however many fail."""
 
     async def down(_: str) -> None:
         raise StatusError(500)

@@ -93,7 +93,7 @@ def test_several_processes_make_the_same_page(
     lines = [GOOD, BAD, UNKNOWN] * 300
     monkeypatch.setattr("strictreply.testing.recordings.MIN_SHARED_BYTES", 0)
     pages = [page_of(command, tmp_path, lines, "--jobs", jobs) for jobs in ("1", "2")]
-    assert [Page(page).text.count("What would have been asked") for page in pages] == [2, 2]
+    assert [Page(page).text.count("What would have been sent") for page in pages] == [2, 2]
     counts = [[part for part in Page(page).text.split("·") if "replies" in part] for page in pages]
     assert counts[0] == counts[1]
 

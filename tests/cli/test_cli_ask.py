@@ -28,7 +28,7 @@ REPLY = {"tool": "search", "args": {"query": "boots"}, "id": "call_1"}
 def test_stdout_is_the_reply_and_stderr_the_story(
     command: Command, serve: Serve, tmp_path: Path
 ) -> None:
-    """A mended reply leaves one JSON object on stdout; what was wrong and what was asked stand on
+    """A fixed reply leaves one JSON object on stdout; what was wrong and what was sent stand on
     stderr.
     """
     url = serve(answering(BAD, GOOD))
@@ -39,7 +39,7 @@ def test_stdout_is_the_reply_and_stderr_the_story(
     assert [line.split()[0] for line in done.stderr.splitlines() if line[2] != " "] == [
         "came",
         "wrong",
-        "asked",
+        "sent",
         "came",
         "valid",
     ]

@@ -85,7 +85,7 @@ def test_a_refused_attempt_is_told_in_order() -> None:
     )
     attempt = Attempt(2, {}, SEARCH, (issue,), correction="Again:\n- this")
     lines = shown(attempt)
-    assert [line[:HANGING].strip() for line in lines] == ["asked", "", "came", "wrong"]
+    assert [line[:HANGING].strip() for line in lines] == ["sent", "", "came", "wrong"]
 
     assert lines[1] == " " * HANGING + "- this"
     assert "tool.unknown" in lines[3]

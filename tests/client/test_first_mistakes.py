@@ -187,6 +187,22 @@ MISTAKES: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ("a deadline that is over", lambda: asked(deadline=-1), ValueError, "0 or more, or None"),
     ("no wait at all", lambda: sr.RetryPolicy(max_retry_after=None), ValueError, "0 allows none"),  # type: ignore[arg-type]
     ("an answer in a call", lambda: asked(answer=User), sr.ContractError, "Contract(answer="),
+    ("a price that is a number", lambda: sr.RetryPolicy(price=3), sr.ContractError, "a function"),  # type: ignore[arg-type]
+    ("a wait in seconds", lambda: sr.RetryPolicy(wait=3), sr.ContractError, "tenacity"),  # type: ignore[arg-type]
+    ("a stop after attempts", lambda: sr.RetryPolicy(stop=3), sr.ContractError, "tenacity"),  # type: ignore[arg-type]
+    ("a human in text", lambda: sr.RetryPolicy(ask_human="Ann"), sr.ContractError, "a function"),  # type: ignore[arg-type]
+    ("one model", lambda: sr.RetryPolicy(models="gpt-5"), sr.ContractError, "a list"),
+    (
+        "blank answers in text",
+        lambda: wrapped(allow_blank_answers="yes"),
+        sr.ContractError,
+        "True or False",
+    ),
+    ("a description in numbers", lambda: sr.tool(add, description=3), sr.ContractError, "a text"),  # type: ignore[call-overload]
+    ("LiteLLM: fallbacks", lambda: wrapped(fallbacks=["m"]), TypeError, "models="),
+    ("LangChain: structured_output", lambda: wrapped(structured_output=User), TypeError, "answer="),
+    ("RetryPolicy(usage_limits=)", lambda: sr.RetryPolicy(usage_limits=1), TypeError, "max_tokens"),  # type: ignore[call-arg]
+    ("LoopPolicy(max_iter=)", lambda: sr.LoopPolicy(max_iter=3), TypeError, "max_iterations"),  # type: ignore[call-arg]
     ("RetryPolicy(retries=)", lambda: sr.RetryPolicy(retries=3), TypeError, "max_retries"),  # type: ignore[call-arg]
     ("RetryPolicy(timeout=)", lambda: sr.RetryPolicy(timeout=3), TypeError, "deadline"),  # type: ignore[call-arg]
     ("LoopPolicy(max_turns=)", lambda: sr.LoopPolicy(max_turns=3), TypeError, "max_iterations"),  # type: ignore[call-arg]
@@ -267,6 +283,17 @@ def test_what_is_named_instead_exists() -> None:
             assert name in {*sr.__all__, *pipeline.__all__}, (table, meant)
         for method in re.findall(r"(\w+)\(…", meant):
             assert any(hasattr(one, method) for one in (client, sr, sr.Tool)), meant
+
+
+@pytest.mark.parametrize("wrong", sorted(_mistakes.ON_RUNS))
+def test_what_is_named_instead_of_an_attribute_of_a_run_is_one(wrong: str) -> None:
+    """The first word that a run answers a foreign name with is an attribute of it."""
+    with pytest.raises(AttributeError) as raised:
+        getattr(ran(), wrong)
+
+    meant = re.search(r"did you mean (\w+)", str(raised.value))
+    assert meant is not None
+    assert meant[1] in dir(sr.Run)
 
 
 def test_no_word_of_another_library_is_a_keyword_of_ours() -> None:

@@ -95,7 +95,7 @@ def test_a_bad_reply_is_asked_for_again(proxy: Proxy) -> None:
     """
     key = proxy.upstream.script(BAD, GOOD)
     answered = ask(proxy, key)
-    assert answered.headers["x-strictreply-outcome"] == "mended"
+    assert answered.headers["x-strictreply-outcome"] == "fixed"
     assert answered.parse().usage.total_tokens == 30
     first, again = proxy.upstream.asked(key)
     assert len(again["messages"]) > len(first["messages"])
@@ -369,7 +369,7 @@ def test_a_cut_stream_is_asked_for_again(proxy: Proxy) -> None:
 
 
 def test_each_of_many_concurrent_requests_gets_its_own(proxy: Proxy) -> None:
-    """A hundred requests at once, streamed and not, half of them mended: each gets the call that
+    """A hundred requests at once, streamed and not, half of them fixed: each gets the call that
     was meant for it.
     """
 

@@ -71,7 +71,7 @@ def test_a_bad_response_is_asked_for_again(proxy: Proxy, model: str) -> None:
     """A response that does not fit is corrected, and its items go back as the server wrote them."""
     key = proxy.upstream.script(BAD, GOOD)
     answered = ask(proxy, key, model=model)
-    assert answered.headers["x-strictreply-outcome"] == "mended"
+    assert answered.headers["x-strictreply-outcome"] == "fixed"
     assert calls_in(answered.parse()) == [ARGUMENTS]
 
     first, again = proxy.upstream.asked(key)

@@ -189,7 +189,7 @@ def test_tools_in_the_extra_body_are_judged(proxy: Proxy, stream: bool) -> None:
     body = chat(key, stream=stream, extra_body={"tools": TOOLS})
     del body["tools"]
     answered = sent(proxy, "POST", "/v1/chat/completions", body)
-    assert answered.headers["x-strictreply-outcome"] == ("streamed" if stream else "mended")
+    assert answered.headers["x-strictreply-outcome"] == ("streamed" if stream else "fixed")
     assert len(proxy.upstream.asked(key)) == 2
 
 
@@ -239,7 +239,7 @@ def test_a_declared_contract_holds_by_other_names(proxy: Proxy, model: str, path
     del body["tools"], body["input" if "chat" in path else "messages"]
 
     answered = sent(proxy, "POST", path, body)
-    assert answered.headers["x-strictreply-outcome"] == "mended"
+    assert answered.headers["x-strictreply-outcome"] == "fixed"
     assert "refund" in answered.text
 
 

@@ -485,8 +485,8 @@ def test_a_create_that_tells_of_no_reply_brought_none() -> None:
 
 
 def test_v7_the_calls_of_an_engine_share_its_quota(twin: Twin) -> None:
-    """An engine that may repeat what the network loses repeats no more than its quota in all of its
-    calls.
+    """An engine that may repeat what the network loses repeats no more than its retry budget in
+    all of its calls.
     """
     server = Server(status(503, retry_after="0"))
     policy = sr.RetryPolicy(max_retries=0, transport_retries=2, retry_budget=3)

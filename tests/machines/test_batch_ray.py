@@ -90,4 +90,4 @@ def test_the_example_runs(quiet: None) -> None:
         timeout=PATIENCE,
         check=False,
     )
-    assert "100 rows: {'mended': 1, 'ok': 99}" in done.stdout, done.stderr
+    assert "100 rows: {'fixed': 1, 'ok': 99}" in done.stdout, done.stderr

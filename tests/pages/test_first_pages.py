@@ -6,6 +6,8 @@ Their programs run as printed, offline, and print what the page shows.
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,9 @@ pytestmark = pytest.mark.one_lane
 
 HOWTO = [page.relative_to(DOCS).as_posix() for page in sorted((DOCS / "howto").glob("*.md"))]
 PAGES = ["tutorial.md", "migration.md", "faq.md", "why.md", *HOWTO]
-REGISTERING = "howto/own-format.md"
-"""It registers a format for the whole process, so it has an interpreter of its own."""
+OWN_API = "howto/own-api.md"
+REGISTERING = ("howto/own-format.md", OWN_API)
+"""They register a format or an API for the whole process: each has an interpreter of its own."""
 ELSEWHERE = ("langchain.agents", "langchain_core", "langchain_openai", "opentelemetry.sdk")
 """Libraries that not every environment has."""
 LONGEST_LINE = 200
@@ -32,7 +35,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name != REGISTERING])
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in REGISTERING])
 def test_the_page_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The programs of the page, run in order, print the page's text blocks and nothing else."""
     page = Page.named(name)
@@ -45,6 +48,17 @@ def test_the_page_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
     page.run_and_close()
     assert capsys.readouterr().out == "".join(page.shown)
+
+
+def test_the_page_of_an_own_api_runs(tmp_path: Path) -> None:
+    """Its program makes an API and a client library known, and prints what the page shows."""
+    page = Page.named(OWN_API)
+    program = tmp_path / "house.py"
+    program.write_text("\n\n".join(page.programs), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("".join(page.shown), "")
 
 
 @pytest.mark.parametrize("name", PAGES)

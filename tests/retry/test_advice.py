@@ -10,6 +10,7 @@ import pytest
 
 import strictreply as sr
 from strictreply.core import classify
+from strictreply.testing import ScriptedModel, faults
 from strictreply.values._errors import ADVICE, REASON_ADVICE
 from support.scripted import Server, StatusError, http, status
 from wires.test_errors_in_200 import EVENTS, WAYS, WORDS, failed, served
@@ -147,3 +148,34 @@ def test_the_content_type_of_an_empty_body_is_in_the_story(kind: str) -> None:
     told = failed(Server(*[served(b"", kind)] * 2), "chat", streamed=False, is_async=False)
     assert "an empty body" in str(told)
     assert kind in told.explain()
+
+
+@pytest.mark.parametrize(
+    ("policy", "field"),
+    [
+        (sr.RetryPolicy(max_retries=0), "max_retries"),
+        (sr.RetryPolicy(arg_retries=0), "arg_retries"),
+        (sr.RetryPolicy(max_invalid_calls=1), "max_invalid_calls"),
+        (sr.RetryPolicy(stop_on=[sr.Category.FORMAT_ERROR]), "stop_on"),
+        (sr.RetryPolicy(max_tokens_total=1), "max_tokens_total"),
+    ],
+)
+def test_the_advice_names_the_budget_that_ended_the_call(
+    policy: sr.RetryPolicy, field: str
+) -> None:
+    """The error's text and its story name this field of the policy, and no other budget."""
+
+    @sr.tool
+    def refund(order: int) -> None:
+        """Refund an order."""
+
+    model = ScriptedModel(then=faults.number_as_text(refund, "order"))
+    client = sr.wrap(model.openai(), tools=[refund], policy=policy)
+    with pytest.raises(sr.CallFailed) as raised:
+        client.reply(model="m", messages="hi")
+
+    others = {"max_retries", "arg_retries", "max_invalid_calls", "max_tokens_total"} - {field}
+    for told in (str(raised.value), raised.value.explain()):
+        assert re.search(rf"\b{field}\b", told)
+        assert [one for one in others if re.search(rf"\b{one}\b", told)] == []
+    assert "1 attempt, 15 tokens" in raised.value.explain()

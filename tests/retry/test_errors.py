@@ -307,7 +307,7 @@ def test_attempts_are_told_in_order() -> None:
             "Attempt 2 (0.00 s, only the arguments of search)",
         ),
         *(
-            "asked:",
+            "sent:",
             "- /x",
             "failed: timeout",
             "Attempt 3",

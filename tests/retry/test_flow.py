@@ -559,7 +559,7 @@ class TestScoped:
         assert [issue.code for issue in outcome.attempts[1].issues] == ["args.maximum"]
 
     def test_arguments_that_do_not_read_are_asked_for_alone(self) -> None:
-        """Malformed JSON in the arguments of one call is mended in that call."""
+        """Malformed JSON in the arguments of one call is fixed in that call."""
         outcome, effects = finish(flow_of(), completion(calls=[call("search", '{"query":')]), GOOD)
         assert isinstance(outcome, Settled)
         assert outcome.attempts[1].scope == "search"

@@ -166,7 +166,7 @@ FOUND: dict[str, tuple[Any, Any, tuple[str, ...], tuple[str, ...]]] = {
     "C3 a key that belongs below": (
         PLACED,
         call("search", {"title": "x", "latitude": 1}),
-        ('allowed keys: "title", "params"', '"latitude" belongs in /params'),
+        ('remove the other keys; allowed: "title", "params"', '"latitude" belongs in /params'),
         (),
     ),
     "C3 a key that belongs above": (
@@ -184,7 +184,7 @@ FOUND: dict[str, tuple[Any, Any, tuple[str, ...], tuple[str, ...]]] = {
     "C3 a stranger": (
         PLACED,
         call("search", {"title": "x", "zq7x": 1}),
-        ("allowed keys",),
+        ("remove the other keys",),
         ("zq7x", "belongs"),
     ),
     "C4 of what type": (

@@ -507,8 +507,8 @@ def test_a_timeout_is_shortened_to_what_is_left(given: Any, left: float, sent_: 
 def test_v7_repeats_are_at_most_the_quota_and_what_successes_made_good(
     happenings: list[str], retry_budget: int
 ) -> None:
-    """Repeats granted are at most the quota, one for each that succeeded, and a fifth for each
-    success at once.
+    """Repeats granted are at most the retry budget, one for each that succeeded, and a fifth for
+    each success at once.
     """
     bucket = RetryBucket()
     granted = 0

@@ -473,7 +473,7 @@ def test_the_catalogue_is_there_to_loop_over(service: Service) -> None:
         ([], "an object"),
         ({}, "steps: is required"),
         ({"step": []}, 'did you mean "steps"'),
-        ({"steps": [7]}, "steps.0: must be a string or an object (found 7)"),
+        ({"steps": [7]}, "steps.0: must be a string or an object (got 7)"),
         (
             {"steps": ["good", "missing_requird"]},
             "steps.1: no fault missing_requird; did you mean missing_required",

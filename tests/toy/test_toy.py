@@ -147,7 +147,7 @@ def test_a_typed_answer_and_a_demand(engine: Engine) -> None:
     """A schema is sent in the API's own member, and the answer is held to it."""
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     engine.replies = [said("5"), said('{"n": 5}')]
-    client = sr.wrap(Toy(engine.url), answer=schema, api="toy")  # type: ignore[call-overload]
+    client = sr.wrap(Toy(engine.url), answer=schema, api="toy")
     assert client.answer(engine="e", talk="count") == {"n": 5}
     assert engine.asked[0]["blueprint"]["properties"] == schema["properties"]
     assert engine.asked[1]["talk"][1]["says"] == [{"words": "5"}]
@@ -249,7 +249,7 @@ def test_without_a_client() -> None:
     assert isinstance(verdict, sr.Invalid)
     assert verdict.issues[0].path == "/tool_calls/0/function/arguments/query"
 
-    step = contract.next_request({"engine": "e", "talk": "hi"}, used({"query": 1}), api="toy")  # type: ignore[arg-type]
+    step = contract.next_request({"engine": "e", "talk": "hi"}, used({"query": 1}), api="toy")
     assert step.request is not None
     assert step.request["talk"][1]["by"] == "engine"
     done = contract.next_request(step.request, used({"query": "tea"}, ticket=8))
@@ -268,7 +268,7 @@ def test_guarded_tells_of_it(engine: Engine) -> None:
 async def test_the_async_client(engine: Engine) -> None:
     """Its replies and its streams are guarded as those of the sync one."""
     engine.replies = [used({"query": 1}), used({"query": "tea"}, ticket=9)]
-    client: Any = sr.wrap(AsyncToy(engine.url), tools=[SEARCH], api="toy")  # type: ignore[call-overload]
+    client: Any = sr.wrap(AsyncToy(engine.url), tools=[SEARCH], api="toy")
     made = await client.talks.create(engine="e", talk="find tea")
     assert made.turn["says"][0]["with"] == {"query": "tea"}
 

@@ -202,7 +202,7 @@ def test_a_script_over_a_socket() -> None:
     """The path is that of the wire; a request is told in the words of chat completions."""
     model = ScriptedModel(faults.wrong_type(SEARCH, "limit"), ok.call(SEARCH, query="tea", limit=3))
     with model.serve() as server, closing(Toy(server.base_url)) as source:
-        client: Any = sr.wrap(source, tools=[SEARCH], api="toy")  # type: ignore[call-overload]
+        client: Any = sr.wrap(source, tools=[SEARCH], api="toy")
         exchange = client.exchange(**ASK)
 
     assert exchange.reply.args == {"query": "tea", "limit": 3}
@@ -240,7 +240,7 @@ async def test_the_async_client_in_memory() -> None:
     """The transport of the library that an SDK stands on serves its async client, too."""
     model = ScriptedModel(faults.duplicate_key(SEARCH), ok.call(SEARCH, query="tea", limit=3))
     source = AsyncToy("http://toy.invalid", mounting.transport(model, library=httpx))
-    client: Any = sr.wrap(source, tools=[SEARCH], api="toy")  # type: ignore[call-overload]
+    client: Any = sr.wrap(source, tools=[SEARCH], api="toy")
     async with client.stream(**ASK) as stream:
         typed = [event async for event in stream]
 
@@ -293,7 +293,7 @@ def test_a_body_of_the_apis_own_is_served_as_it_is() -> None:
     turn = {"by": "engine", "says": [{"words": "tea"}]}
     own: dict[str, Any] = {"turn": turn, "halt": "told", "meter": {"in": 1, "out": 1}, "brand": "x"}
     with LoopbackServer(lambda _: own) as server, closing(Toy(server.base_url)) as source:
-        client: Any = sr.wrap(source, api="toy")  # type: ignore[call-overload]
+        client: Any = sr.wrap(source, api="toy")
         assert client.talks.create(**ASK).members == own
         assert told(client.talks.create(**ASK, drip=True))["words"] == "tea"
 

@@ -96,7 +96,7 @@ def test_excerpts_are_short_ascii_on_one_line(value: Any) -> None:
     ("value", "shown"),
     [
         ("é\n\x1b", '"\\u00e9\\n\\u001b"'),
-        ({"a": 1, "b": 2}, "an object of 2 keys"),
+        ({"a": 1, "b": 2}, "an object with 2 keys"),
         ([1] * 5, "an array of 5 items"),
         (None, "null"),
         (True, "true"),

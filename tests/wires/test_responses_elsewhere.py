@@ -52,7 +52,7 @@ WHOLE = ["user", "reasoning", "function_call", "function_call_output"]
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_a_run_asks_by_the_responses_api(is_async: bool, tmp_path: Path) -> None:
-    """A bad call is mended, its tool runs once, thoughts go back, and the next turn goes on from
+    """A bad call is fixed, its tool runs once, thoughts go back, and the next turn goes on from
     the store.
     """
     server = Noting(BAD, GOOD, DONE, DONE)

@@ -283,7 +283,7 @@ def test_the_api_of_a_response_can_be_said() -> None:
     verdict = CONTRACT.check(response(text_item("x")), api="chat")
     assert isinstance(verdict, sr.Invalid)
     with pytest.raises(sr.ContractError):
-        CONTRACT.check(response(text_item("x")), api="other")  # type: ignore[arg-type]
+        CONTRACT.check(response(text_item("x")), api="other")
 
 
 def test_tools_of_both_kinds_are_sent_by_either_api() -> None:

@@ -262,7 +262,7 @@ def test_no_thought_of_a_batch_is_refused(spelling: ThoughtSpelling) -> None:
 
     assert model.refused == []
     assert [row["attempts"] for row in rows] == [3, 3]
-    assert [row["status"] for row in rows] == ["mended", "mended"]
+    assert [row["status"] for row in rows] == ["fixed", "fixed"]
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)

@@ -214,7 +214,7 @@ class Asking:
     """The retry policy of every row."""
     steering: Steering | None
     """Writes the corrections; None for the default."""
-    api: Api
+    api: Api | str
     """The API to ask."""
     concurrency: int
     """Most rows under way at once."""

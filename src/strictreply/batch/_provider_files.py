@@ -136,7 +136,7 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
         if not isinstance(custom_id, str) or not isinstance(peek(request, "body"), dict):
             custom_id = None
             request = {}
-            fault = f"line {number} of {path.name} is no request with custom_id and body"
+            fault = f"line {number} of {path.name} is not a request with custom_id and body"
         elif not outputs.ask(custom_id):
             fault = "an earlier request has the same custom_id"
         elif not any(wire.conversation in request["body"] for wire in WIRES.values()):

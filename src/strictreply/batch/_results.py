@@ -59,11 +59,11 @@ def written_whole(path: Path) -> Generator[BinaryIO]:
     part.replace(path)
 
 
-Status: TypeAlias = Literal["ok", "mended", "rejected", "halted", "failed"]
+Status: TypeAlias = Literal["ok", "fixed", "rejected", "halted", "failed"]
 STATUSES: Final[Mapping[Status, str]] = MappingProxyType(
     {
         "ok": "the first reply fit",
-        "mended": "a later reply fit, after a correction",
+        "fixed": "a later reply fit, after a correction",
         "rejected": "no reply fit within the policy's budgets",
         "halted": "a retry would not help or was not allowed: a refusal, a filter, "
         "a deadline, a budget",
@@ -160,7 +160,7 @@ class RowFault(ContractError):
 def accepted(index: int, reply: AssistantReply[object], attempts: tuple[Attempt, ...]) -> RowResult:
     """Return the result of a row whose reply fit."""
     is_corrected = any(attempt.correction is not None for attempt in attempts)
-    status: Status = "mended" if is_corrected else "ok"
+    status: Status = "fixed" if is_corrected else "ok"
     return RowResult(
         index, reply.to_dict(), status, issues_of(attempts), len(attempts), total_usage(attempts)
     )

@@ -250,7 +250,7 @@ Job: TypeAlias = Callable[[ClientPool], Coroutine[Any, Any, R]]
 
 
 class Process:
-    """What the calls of one process share: a quota, and a thread with an event loop.
+    """What the calls of one process share: a retry budget, and a thread with an event loop.
 
     Pickled, it becomes a new one.
     """
@@ -375,8 +375,8 @@ class _Line:
 DEFAULT_POLICY = RetryPolicy(transport_retries=6, retry_budget=None)
 """The policy of rows where none is given: a batch may wait for an API that is busy.
 
-It has no quota, which a slow spell would use up, so that the rows after it failed at once: what
-bounds the load are the rows that are asked at once.
+It has no retry budget, which a slow spell would use up, so that the rows after it failed at once:
+what bounds the load are the rows that are asked at once.
 """
 
 
@@ -386,8 +386,8 @@ class Rows:
 
     Call it with a batch, await :meth:`acall`, or iterate over :meth:`stream`. It may be called from
     any thread, and pickled. The calls of one process share a thread with an event loop, one client,
-    one bound and one quota. The client is made at the first call; it is closed by :meth:`close`,
-    when nothing refers to this object any more, and when the program ends.
+    one bound and one retry budget. The client is made at the first call; it is closed by
+    :meth:`close`, when nothing refers to this object any more, and when the program ends.
     """
 
     _asking: Asking
@@ -554,7 +554,7 @@ def rows(
         raise ContractError("client must be an async client, or a function or class that makes one")
 
     same: dict[str, Any] = {**keywords}
-    api: Api = same.pop("api", None) or "chat"
+    api: Api | str = same.pop("api", None) or "chat"
     wire = wire_named(api)
 
     # of another API no keywords are known here

@@ -48,7 +48,7 @@ Model = Annotated[
 ChannelOption = Annotated[
     Channel, Option(help="Where calls are written: native tool_calls, or JSON in the text.")
 ]
-Retries = Annotated[int, Option(min=0, help="Corrective asks after the first one.")]
+Retries = Annotated[int, Option(min=0, help="Corrections after the first request.")]
 Timeout = Annotated[float, Option(min=0.1, help="Seconds for one call.")]
 Kinds = Annotated[
     list[str] | None, Option(help="Faults of this kind only; may be given several times.")

@@ -31,7 +31,7 @@ class Live:
 
     def __call__(self, attempt: Attempt) -> None:
         if attempt.correction is not None:
-            self.line("asked", "\n".join(map(shortened, attempt.correction.splitlines())), "cyan")
+            self.line("sent", "\n".join(map(shortened, attempt.correction.splitlines())), "cyan")
 
         if attempt.failure is not None:
             self.line("error", attempt.failure, "red")
@@ -64,12 +64,12 @@ class Live:
 
 
 def described(issue: Issue, raw: JSON, api: str) -> str:
-    """Describe a fault on one line: its code, its place, the rule, and what was found.
+    """Describe a fault on one line: its code, its place, the rule, and what came.
 
     The place is as a person would name it.
     """
     at = place(issue.path, raw, api)
-    found = f" (found {issue.found})" if issue.found else ""
+    found = f" (got {issue.found})" if issue.found else ""
     return f"{issue.code}{f' at {at}' if at else ''}: {issue.message}{found}"
 
 

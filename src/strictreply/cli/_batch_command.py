@@ -26,7 +26,7 @@ from strictreply.core import JSONObject
 from strictreply.core.text import printable
 
 MAX_LISTED = 20  # lines that cannot be read
-_GOOD = frozenset({"ok", "mended"})
+_GOOD = frozenset({"ok", "fixed"})
 _TOLD_SECONDS = 10.0  # between two lines, where there is no terminal
 
 

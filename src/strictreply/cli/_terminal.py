@@ -48,7 +48,7 @@ def console(*, stderr: bool = False) -> Console:
     elif not screen.is_terminal:
         screen.width = MAX_WIDTH  # what goes into a file or a pipe is searched by lines
     elif given:
-        # of a COLUMNS that is no width rich makes one of 0, in which nothing is printed
+        # of a COLUMNS that is not a width rich makes one of 0, in which nothing is printed
         screen.width = shutil.get_terminal_size().columns
 
     return screen

@@ -412,7 +412,7 @@ class WrapKeywords(ContractKeywords, total=False):
     """Makes the form in which replies are logged; None logs none."""
     usage_mode: UsageMode
     """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
-    api: Api
+    api: Api | str
     """The API to ask."""
 
 
@@ -526,14 +526,14 @@ def wrap(
     on_attempt: OnAttempt | None = None,
     log_replies: Redact | None = None,
     usage_mode: UsageMode = "last",
-    api: Api = "chat",
+    api: Api | str = "chat",
     **declared: Any,
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that it returns only valid replies.
 
     ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai`` or anything
-    with their ``chat.completions.create``. It is not changed. Of a wrapped client the original is
-    wrapped again. Pass a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``,
+    with their ``chat.completions.create``. It is not changed. Wrapping a wrapped client re-wraps
+    the original. Pass a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``,
     …) here. ``policy`` None means ``RetryPolicy()``; ``max_retries=3, deadline=20`` are short for
     ``policy=RetryPolicy(max_retries=3, deadline=20)``. ``steering`` None means the default.
     ``on_attempt`` is called with every attempt; its exceptions are logged by type.

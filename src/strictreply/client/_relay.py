@@ -10,7 +10,7 @@ state                   what becomes of a chunk
 ======================  ==========================================================================
 nothing is held         text that cannot be part of a call goes out as it came; what nothing
                         judges (thoughts, server tools) does, too
-the text is unclear     it waits with all behind it, until it is clear that it is no call written
+the text is unclear     it waits with all behind it, until it is clear that it is not a call written
                         as text; then all of it goes out in order
 held                    nothing goes out before the reply is accepted: the text is an answer by a
                         schema, a call has begun, the ask was for a part of a message, or text of an
@@ -300,7 +300,7 @@ class ChunkRelay(Relay):
 
 @dataclass(frozen=True, slots=True)
 class Provisional(Generic[A_co]):
-    """A further piece of a reply that is still arriving.
+    """A chunk of a reply that is not yet validated.
 
     ``delta`` is the new piece of the content. ``partial`` is the part of a structured answer so
     far, None for any other content.
@@ -312,7 +312,7 @@ class Provisional(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class Retracted:
-    """What was shown since the last event of this kind is not part of the reply.
+    """Discard everything shown since the previous ``Retracted``.
 
     ``issues`` say why; there are none when the stream failed on the way.
     """

@@ -130,7 +130,7 @@ class CallIO:
     limits: Limits
     """The size limits of a reply."""
     bucket: RetryBucket = field(default_factory=RetryBucket)
-    """What the calls of the client have taken of the quota of repeats."""
+    """What the calls of the client have taken of the retry budget."""
     last: Sent | None = None
     """The last response; None before the first."""
     raised: Exception | None = None

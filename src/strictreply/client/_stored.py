@@ -1,6 +1,6 @@
 """Replies that a server has stored: fetched as the SDK fetches them, and judged.
 
-Such a reply is not asked for again: one that does not fit raises, with one attempt.
+Such a reply is not retried: one that does not fit raises, with one attempt.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Fetching:
         try:
             with bounded(deadline, self.contract.limits.reply_bytes * ENVELOPE_FACTOR):
                 yield
-        except Exception as error:  # noqa: BLE001 - what is no such failure is raised again
+        except Exception as error:  # noqa: BLE001 - any other failure is raised again
             failure_of(error)
             self._stored.came = error
         finally:

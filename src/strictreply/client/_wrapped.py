@@ -65,7 +65,7 @@ class ApiKeywords(TypedDict, total=False):
     ``extra_body``.
     """
 
-    api: Api
+    api: Api | str
     """The API to ask."""
     tools: Iterable[object]
     """The tools that may be called, as in a contract."""
@@ -211,7 +211,7 @@ Redact = Callable[[str], str]
 """Is given the raw reply as JSON text, and returns what may be logged."""
 
 UsageMode: TypeAlias = Literal["last", "total"]
-"""What ``completion.usage`` is: the API's report of the last ask, or the sum of all asks."""
+"""What ``completion.usage`` is: the API's report of the last request, or the sum of all."""
 
 _OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"tools"}
 
@@ -262,7 +262,7 @@ class Settings:
     """Makes the form in which replies are logged; None logs none."""
     usage_mode: UsageMode = "last"
     """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
-    api: Api = "chat"
+    api: Api | str = "chat"
     """The API to ask."""
     telemetry: Telemetry | None = None
     """Where spans and counters go; None for nowhere."""
@@ -327,7 +327,7 @@ class Guard:
     settings: Settings
     """The settings beside the contract."""
     bucket: RetryBucket
-    """What the calls of the client have taken of the quota of repeats."""
+    """What the calls of the client have taken of the retry budget."""
     namespaces: Namespaces
     """The wrapped namespaces of the client."""
     learnt: EndpointRefusals

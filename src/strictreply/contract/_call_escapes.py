@@ -13,7 +13,7 @@ from collections import deque
 
 _BLANKS = r"[ \t]{0,3}"
 MINIMAX = "]<]minimax[>["
-"""The token of MiniMax M3, which is no tag."""
+"""The token of MiniMax M3, which is not a tag."""
 
 
 def _begun(token: str) -> str:

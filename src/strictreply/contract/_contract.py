@@ -221,6 +221,7 @@ class Contract(Generic[A_co]):
         quarantine = values.pop("quarantine", False)
         must_be("parallel", values.get("parallel", False), bool, "True or False")
         must_be("quarantine", quarantine, bool, "True or False")
+        must_be("allow_blank_answers", blank, bool, "True or False")
 
         tools = values.get("tools", ())
         if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping):
@@ -341,7 +342,7 @@ class Contract(Generic[A_co]):
             tools=tools, choice=choice, offered=(), parallel=several, answer_style="union"
         )
 
-    def check(self, reply: object, *, api: Api | None = None) -> Verdict[A_co]:
+    def check(self, reply: object, *, api: Api | str | None = None) -> Verdict[A_co]:
         """Judge a reply: no client, no I/O.
 
         ``reply`` is a JSON text (the union in the text channel, a message or a completion in the
@@ -352,7 +353,7 @@ class Contract(Generic[A_co]):
         """
         return drive(self._check(reply, api), perform_check)
 
-    async def acheck(self, reply: object, *, api: Api | None = None) -> Verdict[A_co]:
+    async def acheck(self, reply: object, *, api: Api | str | None = None) -> Verdict[A_co]:
         """Judge a reply like :meth:`check`, awaiting the tools' async checks."""
         return await adrive(self._check(reply, api), aperform_check)
 
@@ -360,7 +361,7 @@ class Contract(Generic[A_co]):
         self,
         request: Mapping[str, object],
         *responses: object,
-        api: Api | None = None,
+        api: Api | str | None = None,
         policy: BaseRetryPolicy | None = None,
         steering: Steering | None = None,
     ) -> NextRequest[A_co]:
@@ -383,7 +384,9 @@ class Contract(Generic[A_co]):
 
         return next_request(self, request, responses, policy, steering, api)
 
-    def _check(self, reply: object, api: Api | None) -> Generator[Check, Checked, Verdict[A_co]]:
+    def _check(
+        self, reply: object, api: Api | str | None
+    ) -> Generator[Check, Checked, Verdict[A_co]]:
         verdict = judge_reply(self, reply, None if api is None else wire_named(api))
         effect = check_of(self, verdict)
         if effect is None:

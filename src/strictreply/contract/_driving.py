@@ -68,8 +68,8 @@ def advanced(flow: Generator[Effect, Event, Result], *event: Event) -> Effect | 
         return Done(stop.value)
 
 
-# What hears of each wait, for each :func:`skipped` that is open: for the whole process, as an app
-# may wait anywhere.
+# What is called with each wait, for each :func:`skipped` that is open: for the whole process, as an
+# app may wait anywhere.
 _skipping: list[Callable[[float], object]] = []
 
 

@@ -325,7 +325,7 @@ def _member_of(detail: ErrorDetails) -> str:
         return str(last[0]) if last and isinstance(last[0], str) else ""
     if detail["type"] in _MISSING_WORDS:
         named = str(detail.get("ctx", {}).get("discriminator", ""))
-        # a function that tells forms apart is no member
+        # a function that tells forms apart is not a member
         return "" if named.endswith("()") else named.strip("'")
 
     return ""

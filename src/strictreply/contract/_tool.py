@@ -187,6 +187,7 @@ class Tool(Generic[P, R_co]):
                 f"max_failures of tool {self.name!r} must be a whole number, 1 or more, or None"
             )
 
+        must_be(f"description of tool {self.name!r}", self.description, str, "a text")
         for part in ("check", "function"):
             must_have(
                 f"{part} of tool {self.name!r}", getattr(self, part), "__call__", "a function"

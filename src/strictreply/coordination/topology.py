@@ -264,7 +264,7 @@ def _label(name: str, entity: str) -> str:
 
 
 def _trimmed(name: str) -> str:
-    # a name that is no text is reported later, with all other faults
+    # a name that is not a text is reported later, with all other faults
     return name.strip() if isinstance(cast("object", name), str) else name
 
 

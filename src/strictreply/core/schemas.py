@@ -4,7 +4,7 @@ from strictreply.schema._closing import upgraded
 from strictreply.schema._documents import Graph, Node, SchemaEdge, joined
 from strictreply.schema._engines import SchemaParts, engine_for
 from strictreply.schema._explaining import nearest, proposals
-from strictreply.schema._vocabulary import FORMAT_SAMPLES, KEYWORDS, Applies, json_type, plural
+from strictreply.schema._vocabulary import FORMAT_SAMPLES, KEYWORDS, Applies, json_type
 
 __all__ = [
     "FORMAT_SAMPLES",
@@ -18,7 +18,6 @@ __all__ = [
     "joined",
     "json_type",
     "nearest",
-    "plural",
     "proposals",
     "upgraded",
 ]

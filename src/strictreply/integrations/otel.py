@@ -169,7 +169,7 @@ class OpenTelemetry:
         try:
             with nullcontext() if ask.base.is_stream else self.trace.use_span(span, **_QUIET):
                 yield observed
-        except GeneratorExit:  # of a stream: the caller left, which is no failure
+        except GeneratorExit:  # of a stream: the caller left, which is not a failure
             observed.close(())
             raise
         except BaseException as error:

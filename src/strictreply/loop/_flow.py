@@ -40,7 +40,7 @@ from operator import add, methodcaller
 
 from strictreply import AbortRun, AssistantReply, DirectAnswer, Invalid, ReplyHalted, ToolCall
 from strictreply.core import Message, Opened, judge_opened
-from strictreply.core.text import compact
+from strictreply.core.text import compact, counted
 from strictreply.core.tools import written_arguments
 from strictreply.loop._conversation import (
     answer_text,
@@ -469,7 +469,7 @@ def _refuse_endless(run: RunLoop, turn: Turn) -> None:
     spent = sum(asked.usage.total_tokens for asked in run.replies)
     if spent >= bound:
         attempts = tuple(attempt for asked in run.replies for attempt in asked.attempts)
-        message = f"halted after {spent} tokens in {len(run.replies)} asks"
+        message = f"halted after {spent} tokens in {counted(len(run.replies), 'request')}"
         raise ReplyHalted(message, reason="tokens", attempts=attempts)
 
 

@@ -64,7 +64,7 @@ _EMPTY: dict[str, Callable[[], Any]] = {"string": str, "object": dict, "array": 
 
 
 class Listener(Protocol):
-    """What hears of a text while it is read.
+    """What is called with the parts of a text while it is read.
 
     Each method returns whether nothing that follows can be accepted.
     """
@@ -138,7 +138,7 @@ class _Stopped(Exception):
 
 
 class IncrementalReader:
-    """One JSON text fed in pieces of any length; ``listener`` hears of its values as they come."""
+    """Reads JSON text in pieces of any length; ``listener`` is called with its values."""
 
     def __init__(self, listener: Listener, limits: Limits = DEFAULT_LIMITS) -> None:
         self._listener = listener

@@ -108,7 +108,7 @@ def next_request(
     responses: tuple[object, ...],
     policy: BaseRetryPolicy | None,
     steering: Steering | None,
-    api: Api | None,
+    api: Api | str | None,
 ) -> NextRequest[A]:
     """Play the flow with these responses; see :meth:`Contract.next_request`."""
     base: Mapping[str, Any] = request

@@ -30,8 +30,9 @@ from strictreply.values._errors import (
     ReplyRejected,
     ToolArgumentsError,
     TransportFailed,
+    must_have,
 )
-from strictreply.values._issues import Category, Code, Issue, Remedy
+from strictreply.values._issues import Category, Code, Issue, Remedy, counted
 from strictreply.values._limits import is_count
 from strictreply.values._mistakes import IN_POLICIES, helpful
 from strictreply.values._replies import Attempt, Usage, total_usage
@@ -58,6 +59,14 @@ DEFAULT_TRANSPORT_RETRIES = 2
 
 LATE_KINDS = frozenset({"timeout", "deadline"})
 """The failures by which a deadline ends a call: the API may be well, the model slow."""
+
+_FUNCTIONS = {
+    "price": "a function from Usage to a cost",
+    "stop": "a stop of tenacity's, such as stop_after_delay(20)",
+    "wait": "a wait of tenacity's, such as wait_random_exponential(max=10)",
+    "ask_human": "a function from CorrectionContext to the text for the model",
+}
+"""The fields of a policy that are called, and what each must be."""
 
 _MALFORMED = Failure("malformed_response", retryable=True)
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
@@ -149,10 +158,11 @@ def _wrong_escalation(policy: RetryPolicy) -> str:
 
     are_steps = all(isinstance(step, Mapping) or step in STEPS for step in steps)
     if isinstance(given, str) or not are_steps:
-        return f"escalation is keywords of a request, or a list of them and of {', '.join(STEPS)}"
+        steps_words = f"keywords of a request, or a list of them and of {', '.join(STEPS)}"
+        return f"escalation must be {steps_words}"
 
     if isinstance(policy.models, str):
-        return "models is a list of names; put the one model into a list"
+        return "models must be a list of names; put the one model into a list"
     if "model" in steps and not policy.models:
         return "escalation names 'model', which needs models"
 
@@ -213,7 +223,7 @@ class End:
         ``failure`` is that of the transport, ``tool`` the tool whose arguments alone were wrong;
         each is None where there is none.
         """
-        asks = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
+        asks = counted(len(attempts), "attempt")
         reason = self.reason
 
         if self.how == "halted":
@@ -245,9 +255,10 @@ NextStep: TypeAlias = Again | End
 class RetryPolicy(BaseRetryPolicy):
     """The budgets of one call; the first one that is spent ends it.
 
-    Raises ValueError for a negative budget, a ``retry_budget`` that is not a whole number, an
-    unknown category or step, ``max_cost`` without ``price``, ``"model"`` without ``models`` and
-    ``"human"`` without ``ask_human``.
+    Raises ContractError for a negative budget, a ``retry_budget`` that is not a whole number, an
+    unknown category or step, a ``price``, ``stop``, ``wait`` or ``ask_human`` that is not callable,
+    ``max_cost`` without ``price``, ``"model"`` without ``models`` and ``"human"`` without
+    ``ask_human``.
     """
 
     max_retries: int = 3
@@ -354,9 +365,12 @@ class RetryPolicy(BaseRetryPolicy):
                 _check_amount(row.about, value, row.amount, is_needed=row.is_needed)
 
         _check_amount("max_reply_tokens", self.max_reply_tokens, "whole number")
+        for name, words in _FUNCTIONS.items():
+            must_have(f"RetryPolicy.{name}", getattr(self, name), "__call__", f"{words}, or None")
+
         wrong = _wrong_choice(self)
         if wrong:
-            raise ValueError(f"RetryPolicy.{wrong}")
+            raise ContractError(f"RetryPolicy.{wrong}")
 
         object.__setattr__(self, "stop_on", frozenset(map(Category, self.stop_on)))
 
@@ -445,7 +459,7 @@ class Case:
     spent: float
     """The seconds since the start."""
     failure: Failure = _MALFORMED
-    """Why the call failed; by default it brought a response that is none."""
+    """Why the call failed; by default it brought a response that is not a completion."""
     scoped: bool = False
     """Whether nothing but the arguments of calls is wrong."""
     allowed: int = 0
@@ -553,9 +567,9 @@ class Budget(PolicyRow):
 
 
 def _check_amount(field: str, value: object, amount: str, *, is_needed: bool = False) -> None:
-    """Raise ValueError where the value of a policy's field is not an amount of 0 or more."""
+    """Raise ContractError where the value of a policy's field is not an amount of 0 or more."""
     if value is None and is_needed:
-        raise ValueError(f"RetryPolicy.{field} must be a number; 0 allows none")
+        raise ContractError(f"RetryPolicy.{field} must be a number; 0 allows none")
 
     is_amount = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     if value is None or is_count(value) or (amount == "number" and is_amount):
@@ -596,7 +610,7 @@ def _is_deadline_spent(case: Case) -> bool:
 def _is_cost_spent(case: Case) -> bool:
     most = case.policy.max_cost
     price = case.policy.price
-    # what is no number is never below the bound, so that a broken price cannot lift it
+    # what is not a number is never below the bound, so that a broken price cannot lift it
     return most is not None and price is not None and not price(case.usage) < most
 
 

@@ -196,7 +196,7 @@ def states_of(pattern: str) -> int:
 
 
 def _most_repeats(pattern: str, index: int) -> int | None:
-    """Return the largest number in ``{2,5}``; None for braces that are no repeat."""
+    """Return the largest number in ``{2,5}``; None for braces that are not a repeat."""
     inside = pattern[index + 1 : pattern.find("}", index)]
     numbers = [each.strip() for each in inside.split(",")]
     if len(numbers) > 2 or not numbers[0].isdecimal():  # noqa: PLR2004 - from and to

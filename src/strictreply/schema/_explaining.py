@@ -312,7 +312,7 @@ def _taking(fault: SchemaFault) -> list[tuple[SchemaFault, ...]]:
 
 
 def _leaf_of(fault: SchemaFault) -> SchemaFault:
-    """Return the first fault that is no union's, by the first branch of each that may be meant."""
+    """Return the first fault of no union, by the first branch of each that may be meant."""
     while near := _taking(fault):
         fault = near[0][0]
 

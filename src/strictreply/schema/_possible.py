@@ -30,7 +30,7 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
 from strictreply.values._limits import Spent, Work
 
-Kinds: TypeAlias = frozenset[str]  # types of values, where "number" is one that is no integer
+Kinds: TypeAlias = frozenset[str]  # types of values, where "number" is one that is not an integer
 KINDS: Kinds = frozenset(TYPES)
 NUMBERS: Kinds = frozenset({"integer", "number"})
 # By kind: the keyword of the least, that of the most, and when nothing is between them.

@@ -251,7 +251,7 @@ class SchemaRule(Worded):
     )
     EXTRA_KEY = (
         "extra_key",
-        "allowed keys: {expected}",
+        "remove the other keys; allowed: {expected}",
         *CORRECTED,
         Guidance(
             to_do=(

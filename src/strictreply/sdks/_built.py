@@ -16,7 +16,7 @@ dropped    at the first call after any of that state was set, changed or replace
 
 Where the state is not plain (a function that returns the key, a class that was derived from the
 SDK's, a method that somebody replaced) there is no template, and the SDK makes each request. It
-also says what went wrong: it is told of whatever is no success (:class:`Told`), and makes of it the
+also says what went wrong: it is told of each failure (:class:`Told`), and makes of it the
 error that it would have raised.
 """
 
@@ -361,7 +361,7 @@ def _names(kind: object) -> frozenset[str]:
 
 @cache
 def _namespaces(kind: type[object]) -> frozenset[str]:
-    """Return the names of the namespaces of a client: they are no state of it."""
+    """Return the names of the namespaces of a client: they are not state of it."""
     found = ((name, vars(base)[name]) for base in kind.__mro__ for name in vars(base))
     return frozenset(name for name, value in found if isinstance(value, cached_property))
 

@@ -325,7 +325,7 @@ def _chosen(header: str) -> _Plan:
 
 def _checked(schema: Schema, value: JSON, what: str) -> Any:
     for issue in schema.check(value, place=what):
-        found = f" (found {issue.found})" if issue.found else ""
+        found = f" (got {issue.found})" if issue.found else ""
         hint = f", {issue.hint}" if issue.hint else ""
         raise ValueError(f"{issue.dotted}{found}{hint}")
 

@@ -521,7 +521,7 @@ class ResponsesWriter(BaseWriter):
         return as_chat_request(body)
 
     def written(self, served: JSON, body: JSONObject) -> JSON:
-        """Return a completion as a response, and what is none as it is."""
+        """Return a completion as a response, and what is not one as it is."""
         return as_response(served, body)
 
     def events(self, response: JSON, body: JSONObject) -> Iterable[JSON]:  # noqa: ARG002

@@ -20,8 +20,7 @@ from strictreply import Contract, Invalid, Tool
 from strictreply.core import JSON, Dialects, JSONObject, shape
 from strictreply.core.forms import SHAPING
 from strictreply.core.judging import callable_tools
-from strictreply.core.schemas import plural
-from strictreply.core.text import printable
+from strictreply.core.text import counted, printable
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._serving import assembled, render, sent_of, writer_of
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
@@ -428,7 +427,7 @@ class ScriptedModel:
 
         What an app quotes of a reply is abridged and escaped.
         """
-        lines = [f"script: {plural(len(self._steps), 'step')}"]
+        lines = [f"script: {counted(len(self._steps), 'step')}"]
         steps: list[tuple[int | str, Step]] = [*enumerate(self._steps, 1)]
         if self._then:
             steps.append(("then always", self._then))
@@ -438,7 +437,7 @@ class ScriptedModel:
             lines.append(f"  {place}{'.' if isinstance(place, int) else ':'} {step.source}{says}")
 
         for request in self.requests:
-            sent = plural(len(request.messages), "message")
+            sent = counted(len(request.messages), "message")
             served = request.step.name if request.step else "HTTP 400, as the script was over"
             lines.append(f"request {request.number}: {sent} -> {served}")
 
@@ -468,7 +467,7 @@ def script_over(number: int, steps: int, most: int = 0) -> HTTPReply:
         looped = f"an endless loop: {most} times the same reply was served, {this}"
         return error_reply(400, looped, code="script_looped")
 
-    spent = f"the script has {plural(steps, 'step')}, {this}"
+    spent = f"the script has {counted(steps, 'step')}, {this}"
     return error_reply(400, spent, code="script_spent")
 
 

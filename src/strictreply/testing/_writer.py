@@ -88,14 +88,14 @@ class BaseWriter(ABC):
 
     @abstractmethod
     def written(self, served: JSON, body: JSONObject) -> JSON:
-        """Return the response to a request: a completion, or what is none, in the API's form."""
+        """Return the response to a request: a completion, or what is not one, in the API's form."""
 
     @abstractmethod
     def events(self, response: JSON, body: JSONObject) -> Iterable[JSON]:
         """Take a response apart into the events of a stream, a text in several."""
 
     def stream(self, response: JSON, body: JSONObject) -> tuple[bytes, ...]:
-        """Write a response, or what is none, as the bytes of a stream, event after event."""
+        """Write a response, or what is not one, as the bytes of a stream, event after event."""
         events = map(self.wire.event_bytes, self.events(response, body))
         return tuple(filter(None, (*events, self.wire.end_bytes)))
 
@@ -112,7 +112,7 @@ class Writer(BaseWriter):
     """How the kit plays the server of an API; derive from it, and give it to ``register_writer``.
 
     It is the inverse of the API's ``Wire``: what that one writes is read here, and what that one
-    reads is written here. What is no completion of one reply (chat's own envelope, spoiled) goes
+    reads is written here. What is not a completion of one reply (chat's own envelope, spoiled) goes
     out as it is.
     """
 
@@ -183,7 +183,7 @@ class Writer(BaseWriter):
 def reply_in(served: object) -> ModelReply | None:
     """Return the reply in a completion.
 
-    None for what is none, and where its envelope or the form of its calls is not what the API
+    None for what is not one, and where its envelope or the form of its calls is not what the API
     says: those faults are of chat completions alone.
     """
     whole: Any = served

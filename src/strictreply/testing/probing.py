@@ -40,7 +40,7 @@ __all__ = ["REPORT_FORMS", "Probe"]
 
 # So many requests of a run that ends by its timeout are not a hang: the app went on asking.
 MIN_LOOP = 10
-MAX_IDLE = 8  # requests of the run with mere words, which an app may repeat for ever
+MAX_IDLE = 8  # requests of the run with mere words, which an app may repeat without end
 
 
 def _calls_nothing(served: Served, demand: Demand) -> bool:

@@ -25,8 +25,7 @@ from xml.etree import ElementTree as ET
 from strictreply import Contract, ContractWarning, Invalid
 from strictreply.batch.lines import STDIN, Line, open_lines
 from strictreply.core import JSON, JSONObject, Request
-from strictreply.core.schemas import plural
-from strictreply.core.text import capped, printable
+from strictreply.core.text import capped, counted, printable
 from strictreply.testing import _html as html
 from strictreply.testing._html import anchor, element, row, slug
 from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine
@@ -351,7 +350,7 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
     facts = {
         "Files": ", ".join(files),
         "Without a reply": ", ".join(tally.empty),
-        "Unreadable": plural(unreadable, "line") if unreadable else "",
+        "Unreadable": counted(unreadable, "line") if unreadable else "",
     }
 
     causes = sorted(tally.causes.items(), key=lambda item: (item[0].harm.rank, -item[1]))
@@ -422,7 +421,7 @@ def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
     return element(
         "section",
         html.linked("h3", place, html.dot(slug(cause.harm)), element("code", _words(cause)), title),
-        html.findings(("Where", "What came", "What would have been asked"), rows),
+        html.findings(("Where", "What came", "What would have been sent"), rows),
         kind="cause",
         id=place,
     )
@@ -435,7 +434,7 @@ def _others(tally: ReplyTally) -> Iterator[ET.Element]:
         yield element("p", f"and {replies} of other causes; --json lists all", kind="soft")
 
     if tally.unreadable:
-        title = plural(len(tally.unreadable), "unreadable line")
+        title = counted(len(tally.unreadable), "unreadable line")
         rows = (
             row("td", f"{entry['file']}:{entry['line']}", str(entry["reason"]))
             for entry in tally.unreadable[:MAX_LISTED]

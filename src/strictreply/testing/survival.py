@@ -260,7 +260,7 @@ class Baseline:
             ]
             return cls(str(report["app"]), runs)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            words = "it is no report that `strictreply probe --json FILE` wrote"
+            words = "it is not a report that `strictreply probe --json FILE` wrote"
             raise ValueError(words) from error
 
 

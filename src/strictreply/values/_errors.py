@@ -42,7 +42,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from strictreply.values._issues import Issue, Remedy, printable, printable_json
+from strictreply.values._issues import Issue, Remedy, counted, printable, printable_json
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import (
     Attempt,
@@ -74,8 +74,8 @@ ADVICE: dict[Remedy, str] = {
 """What a person can do about each kind of fault, by its remedy."""
 
 _LATER = (
-    "Try again later, or allow more RetryPolicy.transport_retries, of a stored reply more "
-    "max_retries of the client; "
+    "Try again later, or allow more RetryPolicy.transport_retries (of a stored reply: max_retries "
+    "of the client), or a longer RetryPolicy.max_retry_after if error.retry_after exceeds it; "
     "error.cause has the SDK's own exception."
 )
 
@@ -99,8 +99,20 @@ class Reason(StrEnum):
 
     # of ReplyRejected
     RETRIES = "retries"
-    ARG_RETRIES = "arg_retries"
-    INVALID_CALLS = "invalid_calls"
+    ARG_RETRIES = (
+        "arg_retries",
+        (
+            "Read what the model got wrong (attempt.raw): state the rule in the tool's "
+            "description, allow more RetryPolicy.arg_retries, or relax the schema."
+        ),
+    )
+    INVALID_CALLS = (
+        "invalid_calls",
+        (
+            "Read what the model got wrong (attempt.raw): state the rule in the tool's "
+            "description, or raise RetryPolicy.max_invalid_calls."
+        ),
+    )
     CATEGORY = (
         "category",
         (
@@ -302,7 +314,7 @@ def warn_of_declaration(message: str) -> None:
 class CallFailed(StrictReplyError):
     """A call was made, and ended without a valid reply.
 
-    ``message`` is one line without the model's words. ``attempts`` holds every ask in order,
+    ``message`` is one line without the model's words. ``attempts`` holds every attempt in order,
     ``reason`` a stable word for why it ended, ``issues`` the faults of the last judged reply,
     ``usage`` the tokens of all attempts.
     """
@@ -336,10 +348,7 @@ class CallFailed(StrictReplyError):
         """Return every attempt with its raw reply, and what to do: for a person, not for a log."""
         advice = (line.strip() for line in _reason_lines(self.reason))
         headline = str(self).splitlines()[0]
-        ends = {Reason.STORED, Reason.AMBIGUOUS}
-        is_advised = self.reason in REASON_ADVICE
-        is_advised &= isinstance(self, TransportFailed) or self.reason in ends
-        told = explained(headline, self.attempts, is_advised=is_advised)
+        told = explained(headline, self.attempts, is_advised=self.reason in REASON_ADVICE)
         return "\n".join([told, *advice])
 
     def to_dict(self) -> JSONObject:
@@ -368,7 +377,7 @@ class ReplyRejected(CallFailed):
 
 
 class ToolArgumentsError(ReplyRejected):
-    """The retries were spent on the arguments of one declared tool (requirement T30).
+    """The retries were exhausted on the arguments of one declared tool (requirement T30).
 
     ``tool`` is its name.
     """
@@ -555,7 +564,8 @@ def explained(headline: str, attempts: tuple[Attempt, ...], *, is_advised: bool 
     The text has every attempt in order, raw replies included, and what to do, unless the end itself
     ``is_advised`` on.
     """
-    total = f"{len(attempts)} attempts, {total_usage(attempts).total_tokens} tokens in total."
+    tokens = counted(total_usage(attempts).total_tokens, "token")
+    total = f"{counted(len(attempts), 'attempt')}, {tokens} in total."
     lines = [line for attempt in attempts for line in _attempt_lines(attempt)]
     issues = next((attempt.issues for attempt in reversed(attempts) if attempt.issues), ())
     if is_advised:
@@ -574,7 +584,7 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     scope = f", only the {'value at' if '/' in asked else 'arguments of'} {asked}" if asked else ""
     lines = ["", f"Attempt {attempt.number} ({attempt.seconds:.2f} s{scope})"]
     if attempt.correction:
-        lines += ["  asked:", *_indented(attempt.correction)]
+        lines += ["  sent:", *_indented(attempt.correction)]
     if attempt.failure:
         lines.append(f"  failed: {attempt.failure}")
     if attempt.raw is not None:
@@ -589,7 +599,7 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     for issue in attempt.issues:
         lines.append(f"  wrong: {issue.code} at {issue.place}: {issue.message}")
         if issue.found:
-            lines.append(f"         found {printable(issue.found)}")
+            lines.append(f"         got {printable(issue.found)}")
         if issue.hint:
             lines.append(f"         {issue.hint}")
 

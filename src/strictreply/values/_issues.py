@@ -36,9 +36,9 @@ class Category(StrEnum):
 
 
 class Remedy(StrEnum):
-    """The remedy of a fault, by which the loop chooses its next step."""
+    """What to do about a kind of issue."""
 
-    CORRECT = "correct"  # ask again, saying what to change
+    CORRECT = "correct"  # retry, saying what to change
     SHORTEN = "shorten"  # the reply was cut: allow more tokens, or ask for less
     RESEND = "resend"  # the server's fault, not the model's: the same request again
     STOP = "stop"  # another ask would not help
@@ -96,7 +96,7 @@ _BOUND = "Raise the bound in `Limits` if such replies are right for your app."
 
 
 class Code(Worded):
-    """Every fault but those of broken schema rules.
+    """All issue codes except schema rules.
 
     The code of a broken rule is ``args.<rule>`` or ``answer.<rule>``; the rules are
     :class:`strictreply.schema.SchemaRule`. A member is the one row of its code: words, category,
@@ -163,7 +163,7 @@ class Code(Worded):
 
     SHAPE_NOT_OBJECT = "shape.not_object", "must be a JSON object"
     SHAPE_MISSING_KEY = "shape.missing_key", "is required ({expected})"
-    SHAPE_EXTRA_KEY = "shape.extra_key", "allowed keys: {names}"
+    SHAPE_EXTRA_KEY = "shape.extra_key", "remove the other keys; allowed: {names}"
     SHAPE_WRONG_TYPE = (
         "shape.wrong_type",
         "must be {expected}",
@@ -206,10 +206,10 @@ class Code(Worded):
         Remedy.CORRECT,
         Guidance(
             to_do=(
-                "Nothing: a correction asked for one call again. "
+                "Nothing: a correction requested one call. "
                 "`RetryPolicy(allow_other_tool=True)` admits another tool there."
             ),
-            comes="A correction asked for one tool again, and the reply calls another.",
+            comes="A correction requested one tool, and the reply calls another.",
         ),
     )
     TOOL_SEVERAL = (
@@ -472,15 +472,20 @@ def printable_json(text: str) -> str:
     )
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a noun with its number: ``1 key``, ``2 keys``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def quote(value: object) -> str:
     """Return an excerpt for ``Issue.found``: ASCII, escaped, one line, at most 120 characters.
 
     A container is described by its size.
     """
     if isinstance(value, dict):
-        return f"an object of {len(value)} keys"
+        return f"an object with {counted(len(value), 'key')}"
     if isinstance(value, list):
-        return f"an array of {len(value)} items"
+        return f"an array of {counted(len(value), 'item')}"
 
     if isinstance(value, str):
         value = value[:FOUND_CHARS]
@@ -543,7 +548,7 @@ def shown_place(path: str) -> str:
 def json_words(value: object, separators: tuple[str, str] = (", ", ": ")) -> str:
     """Return a value of the contract as JSON, with escapes for what is not printable.
 
-    So the text acts on no terminal.
+    So printing the text has no effect on a terminal.
     """
     return printable_json(json.dumps(value, ensure_ascii=False, separators=separators))
 

@@ -44,6 +44,8 @@ def _told(words: str, *names: str) -> dict[str, str]:
 IN_WRAP: Mapping[str, str] = MappingProxyType(
     _each(_ANSWER, "response_model", "response_format", "output_type", "result_type", "text_format")
     | _each(_ANSWER, "output_schema", "response_schema", "answer_type", "schema", "output_cls")
+    | _each(_ANSWER, "structured_output")
+    | _each("policy=RetryPolicy(models=[…])", "fallbacks", "fallback_models")
     | _each(_RETRIES, "retries", "max_attempts", "num_retries", "output_retries", "tool_retries")
     | _each(_DEADLINE, "timeout", "request_timeout")
     | _each("tools=, a list", "tool", "functions", "function", "toolsets", "function_tools")
@@ -51,7 +53,7 @@ IN_WRAP: Mapping[str, str] = MappingProxyType(
     | _each(_SYSTEM, "system_prompt", "system", "instructions")
     | _told(_CALLED, "model", "messages", "input", "temperature", "max_tokens", "stream")
     | _told(_CALLED, "tool_choice", "parallel_tool_calls", "top_p", "reasoning_effort")
-    | _each(_TOKENS, "usage_limits", "max_budget")
+    | _each(_TOKENS, "usage_limits", "max_budget", "budget")
     | _each("policy=, a RetryPolicy", "retry", "retry_policy", "stop", "wait")
     | _each(_WATCHER, "hooks", "callbacks", "callback", "event_handler")
     | _each(_CHECK, "validators", "output_validator", "validation_context", "guards")
@@ -99,15 +101,16 @@ IN_RUNS: Mapping[str, str] = MappingProxyType(
 IN_POLICIES: Mapping[str, str] = MappingProxyType(
     _each("max_retries", "retries", "max_attempts", "attempts", "tries", "num_retries", "max_tries")
     | _each("deadline", "timeout", "max_time", "max_seconds", "total_timeout")
+    | _each("stop, a tenacity stop", "stop_after_attempt", "stop_after_delay")
     | _each("wait, a tenacity wait", "backoff", "delay", "retry_delay", "sleep", "jitter")
-    | _each("max_tokens_total", "max_tokens", "token_budget", "total_tokens_limit")
+    | _each("max_tokens_total", "max_tokens", "token_budget", "total_tokens_limit", "usage_limits")
     | _each("max_cost, with price", "budget", "max_budget", "cost")
     | _each("retry_budget", "quota")
     | _each("early_stop", "veto")
     | _each("keep_prompt_cache", "scope")
     | _each("max_invalid_calls", "max_bad_calls")
     | _each("allow_other_tool", "allow_tool_switch")
-    | _each("max_iterations", "max_turns", "max_steps", "recursion_limit", "iterations")
+    | _each("max_iterations", "max_turns", "max_steps", "max_iter", "recursion_limit", "iterations")
     | _each("concurrency", "max_concurrency", "max_workers", "parallel")
 )
 """Keywords that are given to a policy or to limits, and what was meant."""
@@ -172,8 +175,8 @@ ON_REPLIES: Mapping[str, str] = MappingProxyType(
 ON_RUNS: Mapping[str, str] = MappingProxyType(
     _each("answer", "output", "data", "result", "final_output", "content", "text", "final_answer")
     | _each("transcript", "messages", "history", "all_messages", "new_messages", "to_input_list")
-    | _each("asked, the accepted replies, or attempts", "new_items", "steps", "raw_responses")
-    | _each("asked[-1].reply", "reply", "last_message")
+    | _each("replies, the accepted ones, or attempts", "new_items", "steps", "raw_responses")
+    | _each("replies[-1].reply", "reply", "last_message")
 )
 """Attributes that are looked for on a run, and what was meant."""
 

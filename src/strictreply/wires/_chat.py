@@ -266,7 +266,7 @@ def _open_message(
 def _rows_around(response: JSON) -> tuple[str, ...]:
     """Return the rows of ``ENVELOPE_DIALECTS`` that are needed.
 
-    There are none where a response is no completion.
+    There are none where a response is not a completion.
     """
     if _message_in(response) is None:
         return ()

@@ -131,7 +131,7 @@ class ChatAssembly(Assembly):
 
         told = {} if is_headed(chunk, CHUNK) else head_in(self._around)
         keep_last(self._around, chunk)
-        if told:  # what the chunk has in its place is no such member
+        if told:  # what the chunk has in its place is not such a member
             self._around |= told | head_in(chunk)
 
         is_behind_end = self.reason is not None

@@ -541,7 +541,7 @@ DIALECTS: Mapping[str, MessageDialect] = {
     ),
     "content_chunks": MessageDialect(
         "the content as a list of text chunks, also beside chunks of thinking",
-        "the joined text; the thinking is no content, and goes back to the server",
+        "the joined text; the thinking is not content, and goes back to the server",
         "vercel/ai#13703 (Mistral, Ollama); BerriAI/litellm#9700 (Databricks)",
         _content_chunks,
         servers=("Mistral", "Ollama", "Databricks"),

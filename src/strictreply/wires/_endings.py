@@ -1,6 +1,6 @@
 """How replies end, and what errors say of them: the tables of bad endings and of errors.
 
-Of several endings the worst is believed.
+Of several endings the worst counts.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ OF_CONVERSATION = (
 """Such openings that may also be about an earlier turn, which no retry of this reply can fix."""
 
 WORST_FIRST = (_REFUSED, _FILTERED, _CUT, _CALL, _REPLY, Code.ENVELOPE_ERROR, _BROKEN)
-"""The bad endings, worst first: of several the worst is believed, also a native reason."""
+"""The bad endings, worst first: of several the worst counts, also a native reason."""
 
 _MOST_ACCOUNTS = 8  # of one error, repeated by gateways
 

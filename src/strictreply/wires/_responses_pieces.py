@@ -169,7 +169,7 @@ class StreamedPieces(StreamedItems):
 
     def _refusal_delta(self, event: JSONObject) -> None:
         self.has_refused |= bool(event.get("delta") or event.get("refusal"))
-        # it is no text of an answer; the whole of it is judged at the end
+        # it is not text of an answer; the whole of it is judged at the end
         self._is_text = False
         self.size += len(str(event.get("delta") or ""))
 

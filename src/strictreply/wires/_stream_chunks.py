@@ -71,7 +71,7 @@ def _error_of(name: str, told: JSON) -> JSONObject | None:
     if name == "error" or told.get("type") == "error" or _is_untyped_error(told):
         return {"error": told}
 
-    # an event with a type or a name of its own is no error
+    # an event with a type or a name of its own is not an error
     is_other = bool(name) or ("type" in told and told.get("object") != "error")
     error = None if is_other else error_of(told)
     return {"error": error} if error is not None and _says_what(error) else None

@@ -160,7 +160,7 @@ def test_a_baseline_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "earlier.json"
     before = [
         from_source(ProbeOutcome.CRASHED, source)
-        for source in ("same", "worse", "mended", "skipped")
+        for source in ("same", "worse", "fixed", "skipped")
     ]
     path.write_text(json.dumps(report_json(report(*before))), encoding="utf-8")
     now = replace(
@@ -168,14 +168,14 @@ def test_a_baseline_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
             from_source(ProbeOutcome.CRASHED, "same"),
             from_source(ProbeOutcome.ACCEPTED, "worse"),
             from_source(ProbeOutcome.HUNG, "another"),
-            from_source(ProbeOutcome.CLEAN, "mended"),
+            from_source(ProbeOutcome.CLEAN, "fixed"),
             from_source(ProbeOutcome.NOT_APPLICABLE, "skipped"),
         ),
         baseline=Baseline.read(path),
     )
     assert {one.source for one in now.new} == {"worse", "another"}
 
-    assert report_json(now)["baseline"] == {"new": ["worse", "another"], "gone": ["mended"]}
+    assert report_json(now)["baseline"] == {"new": ["worse", "another"], "gone": ["fixed"]}
     suite = ET.fromstring(junit_xml(now))[0]  # noqa: S314 - our own XML
     assert (suite.get("failures"), suite.get("skipped")) == ("2", "2")
     assert len(suite.findall("testcase/failure")) == 2

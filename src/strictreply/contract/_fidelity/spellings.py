@@ -1,4 +1,4 @@
-"""Which JSON spells which Python scalar: 1 and 1.0 are one number, ``"1_0"`` is no decimal."""
+"""Which JSON spells which Python scalar: 1 and 1.0 are one number, ``"1_0"`` is not a decimal."""
 
 from __future__ import annotations
 

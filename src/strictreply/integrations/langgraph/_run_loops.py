@@ -83,7 +83,7 @@ def with_task(state: RunState) -> RunState:
     else:
         threads = state["threads"].items()
         thread = next((turns for name, turns in threads if node_of(name) == target), [])
-        # results count: a poll whose result changes is no loop
+        # results count: a poll whose result changes is not a loop
         results = [*takewhile(lambda turn: turn["role"] == "tool", reversed(thread))]
         if not (last := thread[len(thread) - len(results) - 1 :]):
             return state

@@ -62,7 +62,7 @@ class _Call:
     chunks: object = None
     """The chunks that LiteLLM read of a stream; None without a stream."""
     outcome: str = "accepted"
-    """How the call ended: ``accepted``, ``mended`` or the type of the error."""
+    """How the call ended: ``accepted``, ``fixed`` or the type of the error."""
 
 
 if TYPE_CHECKING:
@@ -231,9 +231,9 @@ class Guard(_Callback):
         if given is first:
             return None
 
-        mended = type(response)(**given)
-        mended._hidden_params = response._hidden_params  # what the proxy writes its headers from
-        return mended
+        fixed = type(response)(**given)
+        fixed._hidden_params = response._hidden_params  # what the proxy writes its headers from
+        return fixed
 
     async def async_post_call_streaming_iterator_hook(
         self, *, response: AsyncIterable[object], request_data: JSONObject, **_: object
@@ -329,7 +329,7 @@ class Guard(_Callback):
             raise
 
         if len(call.attempts) > 1:
-            call.outcome = "mended"
+            call.outcome = "fixed"
             _record(call, data)
 
 

@@ -39,7 +39,7 @@ def __dir__() -> list[str]:
 def entry_named(name: str) -> Entry:
     """Return the entry of a name.
 
-    Raises ValueError with the nearest names when there is none of that name.
+    Raises ValueError with the nearest names when no fault has that name.
     """
     if name not in CATALOGUE:
         near = ", ".join(get_close_matches(name, CATALOGUE))

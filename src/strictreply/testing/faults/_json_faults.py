@@ -348,7 +348,7 @@ _elements = _of_members(
 )
 _lines = _of_members("\n", lambda key, value: f"{key}: {written(value)}")
 _flooded = partial(re.sub, r"(?s)^([{\[]).*", r"\1" + "\n" * 2_000)
-# An empty content is no reply at all: see empty_content.
+# An empty content is not a reply: see empty_content.
 _OF_NOTHING = Reading.GOOD_WITHOUT_ARGUMENTS
 empty_text: Entry = _text(
     "The text is empty.", "", "json.empty", ("call", "union"), reading=_OF_NOTHING
