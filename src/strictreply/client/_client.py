@@ -466,7 +466,7 @@ def wrap(
     on_attempt: OnAttempt | None = ...,
     log_replies: Redact | None = ...,
     usage_mode: UsageMode = ...,
-    api: Api = ...,
+    api: Api | str = ...,
     **unknown: DidYouMean[Literal["help(strictreply.wrap)"]],
 ) -> Any: ...
 @overload
@@ -494,7 +494,7 @@ def wrap(
     on_attempt: OnAttempt | None = ...,
     log_replies: Redact | None = ...,
     usage_mode: UsageMode = ...,
-    api: Api = ...,
+    api: Api | str = ...,
     response_model: DidYouMean[Literal["answer="]] = ...,
     response_format: DidYouMean[Literal["answer="]] = ...,
     output_type: DidYouMean[Literal["answer="]] = ...,
