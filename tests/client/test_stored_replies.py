@@ -146,6 +146,24 @@ def test_a_stored_response_is_judged(way: str) -> None:
         assert [issue.code for issue in error.issues] == ["args.type"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "ask"),
+    [
+        (WRONG, lambda client: client.chat.completions.retrieve("chatcmpl-1")),
+        (WRONG_RESPONSE, lambda client: client.responses.retrieve("resp_1")),
+    ],
+    ids=["chat", "responses"],
+)
+def test_the_attempt_of_a_stored_reply_has_the_model_that_wrote_it(wrong: Any, ask: Any) -> None:
+    """What a watcher or a trace sees as its request names the model that the reply names."""
+    seen: list[sr.Attempt] = []
+    client = sr.wrap(Server(wrong).client(), tools=[SEARCH], on_attempt=seen.append)
+    with pytest.raises(sr.ReplyRejected):
+        ask(client)
+
+    assert [attempt.request.get("model") for attempt in seen] == [wrong["model"]]
+
+
 def test_what_a_stored_reply_says_of_its_request_is_its_contract() -> None:
     """Tools, choice, number of calls and answer's schema, where the client leaves them open."""
     retrieve = RETRIEVE["retrieve"]

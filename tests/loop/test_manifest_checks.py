@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -50,6 +51,20 @@ def test_a_run_refuses_what_the_rules_refuse(manifest: ToolCallManifest) -> None
     """The errors of a run are those of the validator, equal in every field and in order."""
     expected = VALIDATOR.validate_tool_call_manifest(manifest).errors
     assert manifest_errors(manifest) == expected
+
+
+@pytest.mark.parametrize("other", [None, 3, ["a"], b"a", 1.5])
+@pytest.mark.parametrize("member", ["tool_call_id", "name", "result_json", "error_message"])
+def test_what_is_no_text_is_refused_as_the_rules_refuse_it(member: str, other: Any) -> None:
+    """A member that a program filled with another type is an error of its rule, no TypeError."""
+    call = AgentToolCall(tool_call_id="a", name="search", arguments_json="{}")
+    result = AgentToolCallResult(tool_call_id="a", name="search", error_message="no")
+    result = replace(result, **{member: other})
+    manifest = ToolCallManifest(tool_calls=(call,), tool_call_results=(result,))
+
+    errors = manifest_errors(manifest)
+    assert errors
+    assert errors == VALIDATOR.validate_tool_call_manifest(manifest).errors
 
 
 @given(manifests())

@@ -250,6 +250,14 @@ def test_stop_on_ends_at_the_first_fault_of_a_category(given_as: Any) -> None:
     )
 
 
+def test_a_refused_addition_is_no_failure_of_the_reply_behind_it() -> None:
+    """Behind an addition that was refused the policy's own wait counts, not the refusal's pause."""
+    refused = (attempt(1, dropped_params=("tool_choice",), failure="rate_limit"),)
+    asked_to_wait = Failure("rate_limit", retryable=True, retry_after=30.0)
+    policy = RetryPolicy(wait=wait_fixed(2), deadline=10)
+    assert policy.next_step(refused, 0, asked_to_wait) == Again(1, 2.0)
+
+
 def test_stop_on_ends_what_the_transport_lost() -> None:
     """With ``API_TRANSIENT`` neither a failed call nor a response that is none is sent again."""
     policy = RetryPolicy(stop_on={Category.API_TRANSIENT})

@@ -566,6 +566,25 @@ def test_a_stream_of_a_server_is_read(
     assert set(exchange.attempts[-1].lenient) == rows
 
 
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_a_missing_model_is_the_one_that_was_asked(is_async: bool) -> None:
+    """A stream that names no model is given the one its own request went to, also an escalated
+    one.
+    """
+    steps = [over(Body([bare({"content": " "}), bare({}, "stop"), DONE])) for _ in range(5)]
+    server = Server(*steps)
+    climbing = policy(max_retries=4, early_stop="off", models=["large"])
+
+    with pytest.raises(sr.ReplyRejected) as failed:
+        typed(server, is_async=is_async, policy=climbing)
+
+    attempts = failed.value.attempts
+    raws: list[Any] = [attempt.raw for attempt in attempts]
+    sent_to = [attempt.request["model"] for attempt in attempts]
+    assert (sent_to[0], sent_to[-1]) == ("m", "large")
+    assert [raw["model"] for raw in raws] == sent_to
+
+
 @pytest.mark.parametrize("body", PLAIN.values(), ids=PLAIN)
 def test_null_and_empty_say_nothing(body: list[bytes]) -> None:
     """They are read without any row."""

@@ -43,9 +43,9 @@ def is_text(value: object) -> bool:
     return str.isascii(value) or not _LONE_SURROGATE.search(value)
 
 
-def _readable(text: str | None) -> str | None:
-    """Return a text that UTF-8 can encode; None for another one."""
-    return None if text is None or _LONE_SURROGATE.search(text) else text
+def _readable(text: object) -> str | None:
+    """Return a text that UTF-8 can encode; None for anything else a program put there."""
+    return text if isinstance(text, str) and not _LONE_SURROGATE.search(text) else None
 
 
 @dataclass(frozen=True, slots=True)

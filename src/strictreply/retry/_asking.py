@@ -352,7 +352,8 @@ def _escalated(ask: CallPlan, base: Request, bad: BadReply, steps: list[Step]) -
 
     keywords = _keywords(steps)
     added = request.added.union(ours).difference(keywords)
-    return replace(request, keywords=keywords, added=added)
+    model = keywords.get("model", request.model)
+    return replace(request, model=model, keywords=keywords, added=added)
 
 
 def _keywords(steps: list[Step]) -> JSONObject:

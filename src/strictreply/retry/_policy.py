@@ -417,7 +417,9 @@ class RetryPolicy(BaseRetryPolicy):
         if unsaid and clients_retries is not None:
             allowed = clients_retries
 
-        failure = failure or _MALFORMED
+        if failure is None or moment == "unfit":
+            failure = _MALFORMED  # how a call failed says nothing of a reply that came
+
         return _step_after(moment, Case(self, attempts, spent, failure, scoped, allowed, repeats))
 
     def behind_text(

@@ -230,6 +230,8 @@ def keywords_of(request: Request) -> JSONObject:
     """Write a request in the keywords of chat completions."""
     keywords = {**request.source, "messages": instructed(request.turns, request.instructions)}
     keywords |= request.limits
+    if request.model is not None:
+        keywords["model"] = request.model
     if request.is_stream:
         keywords["stream"] = True
     if request.follows is not None:
