@@ -94,7 +94,7 @@ def test_no_class_is_derived_from_a_guard() -> None:
         ({"retries": 3}, "no setting"),
         ({"contract": 7}, "contract must be"),
         ({"contract": "nowhere"}, "contract must be"),
-        ({"usage": "none"}, "usage must be one of"),
+        ({"usage_mode": "none"}, "usage_mode must be one of"),
         ({"pass_routes": "/v1/messages"}, "pass_routes must be a list"),
         ({"pass_routes": ["v1/messages"]}, "pass_routes must be a list"),
         ({"policy": 3}, "policy must be"),
