@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any, get_args, get_overloads, get_type_hints
 
 import pytest
-from openai import OpenAI
 
 import strictreply as sr
 from strictreply.client import _client
 from strictreply.client._client import WrapKeywords
 from strictreply.client._not_keywords import DidYouMean
 from strictreply.values._mistakes import IN_WRAP
-from support.scripted import Server, completion
 
 pytest.importorskip("mypy", reason="the type checker is not installed")
 pytest.importorskip("basedpyright", reason="the type checker is not installed")
@@ -55,13 +53,6 @@ WRONG = {
     "tool=[search]": "tools=",
     "retries=3": "max_retries=",
     "retries=3, answer=Refund": "max_retries=",
-    "quota=50": "policy=RetryPolicy(retry_budget=…)",
-    "veto='always'": "policy=RetryPolicy(early_stop=…)",
-    "usage='total'": "usage_mode=",
-    "scope='cached'": "policy=RetryPolicy(keep_prompt_cache=…)",
-    "calls_as_text='answer'": "text_calls=",
-    "max_bad_calls=3": "policy=RetryPolicy(max_invalid_calls=…)",
-    "allow_tool_switch=True": "policy=RetryPolicy(allow_other_tool=…)",
     "tols=[search]": "help(strictreply.wrap)",
     "contract=sr.Contract(answer=Refund), tols=[search]": "help(strictreply.wrap)",
 }
@@ -165,33 +156,3 @@ def test_what_the_editor_says_is_what_the_call_says() -> None:
     ours = {name: kind for name, kind in hints.items() if name not in words}
     assert ours == get_type_hints(WrapKeywords, vars(_client))
     assert [*signature(last).parameters][-1] == "unknown"
-
-
-@pytest.mark.parametrize("name", ["quota", "veto", "usage", "scope", "calls_as_text"])
-def test_an_earlier_name_is_answered_with_the_present_one(name: str) -> None:
-    """At run time, too, in ``wrap`` and in a contract."""
-    client: OpenAI = Server(completion("hello")).client()
-    given: Any = {name: "x"}
-    meant = IN_WRAP[name].removeprefix("did you mean ").removesuffix("?")
-
-    with pytest.raises(TypeError, match=re.escape(meant)):
-        sr.wrap(client, **given)
-    with pytest.raises(TypeError, match=re.escape(meant)):
-        sr.Contract(**given)
-
-
-@pytest.mark.parametrize(
-    ("earlier", "present"),
-    [
-        ("quota", "retry_budget"),
-        ("veto", "early_stop"),
-        ("scope", "keep_prompt_cache"),
-        ("max_bad_calls", "max_invalid_calls"),
-        ("allow_tool_switch", "allow_other_tool"),
-    ],
-)
-def test_an_earlier_budget_is_answered_with_the_present_one(earlier: str, present: str) -> None:
-    """A policy names the present one at run time."""
-    given: Any = {earlier: 1}
-    with pytest.raises(TypeError, match=f"did you mean {present}"):
-        sr.RetryPolicy(**given)

@@ -507,14 +507,6 @@ def wrap(
     timeout: DidYouMean[Literal["deadline="]] = ...,
     model: DidYouMean[Literal["reply(…)"]] = ...,
     messages: DidYouMean[Literal["reply(…)"]] = ...,
-    quota: DidYouMean[Literal["policy=RetryPolicy(retry_budget=…)"]] = ...,
-    veto: DidYouMean[Literal["policy=RetryPolicy(early_stop=…)"]] = ...,
-    scope: DidYouMean[Literal["policy=RetryPolicy(keep_prompt_cache=…)"]] = ...,
-    max_bad_calls: DidYouMean[Literal["policy=RetryPolicy(max_invalid_calls=…)"]] = ...,
-    allow_tool_switch: DidYouMean[Literal["policy=RetryPolicy(allow_other_tool=…)"]] = ...,
-    usage: DidYouMean[Literal["usage_mode="]] = ...,
-    calls_as_text: DidYouMean[Literal["text_calls="]] = ...,
-    blank_answers: DidYouMean[Literal["allow_blank_answers="]] = ...,
     **unknown: DidYouMean[Literal["help(strictreply.wrap)"]],
 ) -> Any: ...
 def wrap(

@@ -59,15 +59,6 @@ IN_WRAP: Mapping[str, str] = MappingProxyType(
     | _each(_CHECK, "validators", "output_validator", "validation_context", "guards")
     | _told(_ALWAYS, "strict")
     | _each("context= of run()", "deps", "deps_type")
-    # earlier names of ours
-    | _each("policy=RetryPolicy(retry_budget=…)", "quota")
-    | _each("policy=RetryPolicy(early_stop=…)", "veto")
-    | _each("policy=RetryPolicy(keep_prompt_cache=…)", "scope")
-    | _each("policy=RetryPolicy(max_invalid_calls=…)", "max_bad_calls")
-    | _each("policy=RetryPolicy(allow_other_tool=…)", "allow_tool_switch")
-    | _each("usage_mode=", "usage")
-    | _each("text_calls=", "calls_as_text")
-    | _each("allow_blank_answers=", "blank_answers")
 )
 """Keywords that are given to ``wrap`` or ``Contract``, and what was meant."""
 
@@ -105,11 +96,6 @@ IN_POLICIES: Mapping[str, str] = MappingProxyType(
     | _each("wait, a tenacity wait", "backoff", "delay", "retry_delay", "sleep", "jitter")
     | _each("max_tokens_total", "max_tokens", "token_budget", "total_tokens_limit", "usage_limits")
     | _each("max_cost, with price", "budget", "max_budget", "cost")
-    | _each("retry_budget", "quota")
-    | _each("early_stop", "veto")
-    | _each("keep_prompt_cache", "scope")
-    | _each("max_invalid_calls", "max_bad_calls")
-    | _each("allow_other_tool", "allow_tool_switch")
     | _each("max_iterations", "max_turns", "max_steps", "max_iter", "recursion_limit", "iterations")
     | _each("concurrency", "max_concurrency", "max_workers", "parallel")
 )
