@@ -152,7 +152,7 @@ def test_another_path_passes(method: str, path: str) -> None:
 
 @pytest.mark.parametrize("method", LOW)
 def test_every_low_method_is_guarded(method: str) -> None:
-    """A reply that does not fit is asked for again by the same method; ``guarded`` says so."""
+    """A reply that does not fit is retried by the same method; ``guarded`` says so."""
     for given, server in both(lambda client: made(client, method), WRONG, GOOD):
         assert arguments(given) == ARGUMENTS
         verb = "POST" if method == "request" else method.upper()

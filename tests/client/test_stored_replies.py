@@ -122,7 +122,7 @@ RETRIEVE_RESPONSE: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("way", RETRIEVE)
 def test_a_stored_completion_is_judged(way: str) -> None:
-    """A good one is the raw SDK's object, a wrong one raises; nothing is asked for again."""
+    """A good one is the raw SDK's object, a wrong one raises; nothing is retried."""
     ask = RETRIEVE[way]
     raw = ask(Server(GOOD).client())
     for given, server in both(ask, GOOD, tools=[SEARCH]):

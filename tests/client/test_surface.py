@@ -129,7 +129,7 @@ def arguments(given: Any) -> str:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_a_completion_is_guarded(way: str) -> None:
-    """A reply that does not fit is asked for again, whichever method of the SDK brought it; sync
+    """A reply that does not fit is retried, whichever method of the SDK brought it; sync
     and async.
     """
     client, server = wrapped(WRONG, GOOD)

@@ -198,7 +198,7 @@ def test_the_union_takes_the_place_of_the_callers_format() -> None:
 
 
 def test_where_a_switch_is_allowed_the_correction_is_still_exact() -> None:
-    """The whole reply is asked for again, but what was broken is shown as for one call."""
+    """The whole reply is retried, but what was broken is shown as for one call."""
     ask = ask_of(policy=RetryPolicy(allow_other_tool=True))
     turn = corrected(ask, message(calls=[call("search", {"query": 1})]), tier=2)
     assert len(body(turn)["tools"]) == 2

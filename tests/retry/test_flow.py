@@ -405,7 +405,7 @@ class TestScoped:
         ],
     )
     def test_another_tool_is_a_failed_attempt(self, switched: dict[str, Any]) -> None:
-        """A switch is reported, and the same call is asked for again with its own faults."""
+        """A switch is reported, and the same call is retried with its own faults."""
         outcome, effects = finish(flow_of(), WRONG, switched, GOOD)
         assert isinstance(outcome, Settled)
         assert outcome.reply == ToolCall("search", {"query": "tea"}, "call_a")
@@ -444,7 +444,7 @@ class TestScoped:
         assert len(outcome.attempts) == 2
 
     def test_an_allowed_switch_loses_no_sibling(self) -> None:
-        """With an allowed switch the whole reply is asked for again: nothing is frozen, and nothing
+        """With an allowed switch the whole reply is retried: nothing is frozen, and nothing
         is lost.
         """
         flow = flow_of(RetryPolicy(allow_other_tool=True), parallel=True)
@@ -455,7 +455,7 @@ class TestScoped:
         assert "tool_choice" not in request
 
     def test_a_cut_correction_keeps_the_frozen_siblings(self) -> None:
-        """When the re-asked call is cut, it alone is asked for again, with more room."""
+        """When the re-asked call is cut, it alone is retried, with more room."""
         contract = Contract(tools=[SEARCH, WEATHER], parallel=True)
         ask = CallPlan(contract, asking(USER, max_tokens=10), RetryPolicy(), TieredSteering())
         cut = completion(calls=[call("search", '{"que')], finish_reason="length")

@@ -1,6 +1,6 @@
 """W13, streamed: no marker of a call that leaks is shown, and no prose is lost for that.
 
-The call is asked for again, behind the prose that was shown; it is never run.
+The call is retried, behind the prose that was shown; it is never run.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def test_a_typed_stream_shows_prose_about_a_marker_whole(text: str, size: int) -
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("row", WRITERS)
 def test_the_responses_api_is_watched_alike(row: str, is_streamed: bool) -> None:
-    """On the other wire, too, the call is asked for again, and nothing of it is shown."""
+    """On the other wire, too, the call is retried, and nothing of it is shown."""
     leaked = response(text_item(PROSE + WRITERS[row]([("search", ARGUMENTS)])))
     good = response(call_item("search", {"query": "tea"}))
     replies = [leaked, good]

@@ -163,7 +163,7 @@ def test_a_second_ask_that_breaks_is_repeated(failing: Any) -> None:
 
 
 def test_another_text_stands_behind_the_first() -> None:
-    """With an early stop the whole reply is asked for again, and a text that comes then is another
+    """With an early stop the whole reply is retried, and a text that comes then is another
     paragraph, or the same.
     """
     for second, whole in (

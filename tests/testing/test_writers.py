@@ -157,7 +157,7 @@ def test_a_request_without_a_word_of_its_api(request_: dict[str, Any], name: str
 
 
 def test_a_reply_goes_out_plain_or_as_a_stream() -> None:
-    """What the wire cannot take apart is one event; what is no reply goes out as it is."""
+    """What the wire cannot take apart is one event; what is not a reply goes out as it is."""
     served = ok.answer("tea").served
     plain = render(served, BODY, WRITER)
     assert (plain.status, plain.body) == (200, b'{"said": "tea", "to": "m"}')

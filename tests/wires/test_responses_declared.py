@@ -118,7 +118,7 @@ def test_what_the_request_declares_is_declared(name: str, is_streamed: bool) -> 
 @BOTH
 @pytest.mark.parametrize("name", PLACES)
 def test_its_arguments_are_held_to_its_schema(name: str, is_streamed: bool) -> None:
-    """A bad call is asked for again; the request has each tool once more where it was."""
+    """A bad call is retried; the request has each tool once more where it was."""
     request, space = PLACES[name]
     bad = served(response(called({"query": 1}, space)), is_streamed=is_streamed)
     good = served(response(called(space=space, call_id="call_b")), is_streamed=is_streamed)

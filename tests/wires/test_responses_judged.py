@@ -237,7 +237,7 @@ def custom_item(text: object, name: str = "sql") -> dict[str, Any]:
 
 
 def test_free_text_is_held_to_a_regular_expression() -> None:
-    """A custom tool's input fits its pattern as a whole; a bad one is asked for again."""
+    """A custom tool's input fits its pattern as a whole; a bad one is retried."""
     tools = [custom({"syntax": "regex", "definition": "SELECT [a-z]+"})]
     server = Server(response(custom_item("SELECT a; DROP")), response(custom_item("SELECT tea")))
     made: Any = wrap(server.client()).responses.create(model="m", input="x", tools=tools)
