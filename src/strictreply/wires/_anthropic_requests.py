@@ -163,7 +163,10 @@ def _is_run_by_program(tool: JSONObject) -> bool:
 
 def _as_declared(tool: JSONObject) -> JSONObject:
     """Return a tool whose arguments the API alone knows: any object."""
-    function = {"name": tool["name"], "parameters": {"type": "object"}}
+    function = {
+        "name": tool["name"],
+        "parameters": {"type": "object", "additionalProperties": True},
+    }
     return {"type": "function", "function": function}
 
 
