@@ -28,6 +28,8 @@ from strictreply.testing._wire import CallIds, HTTPReply, Served, error_reply, i
 from strictreply.testing.mounting import (
     AsyncScriptedClient,
     ScriptedClient,
+    anthropic_client,
+    async_anthropic_client,
     async_openai_client,
     openai_client,
 )
@@ -120,8 +122,12 @@ class Demand:
         """Report whether the request's own gate refuses a fault.
 
         Of HTTP responses only a whole stream is judged, and strictly: what one server writes so is
-        served to apps all the same. The others are refused.
+        served to apps all the same. The others are refused. What another API alone can have is no
+        fault.
         """
+        if fault.api not in ("", writer_of(self.request).wire.name):
+            return False
+
         served = fault.served
         if not isinstance(served, HTTPReply):
             return not self.admits(served)
@@ -354,6 +360,17 @@ class ScriptedModel:
     def async_openai(self, **options: object) -> AsyncOpenAI:
         """Return the async twin of :meth:`openai`."""
         return async_openai_client(self, **options)
+
+    def anthropic(self, **options: object) -> Any:
+        """Return a real ``anthropic.Anthropic`` over a transport in memory, as :meth:`openai`.
+
+        Raises ImportError without the SDK.
+        """
+        return anthropic_client(self, **options)
+
+    def async_anthropic(self, **options: object) -> Any:
+        """Return the async twin of :meth:`anthropic`."""
+        return async_anthropic_client(self, **options)
 
     def serve(self, **options: Any) -> LoopbackServer:
         """Return a loopback server of the script, for any client in any language.

@@ -116,11 +116,11 @@ def respond(
         model: JSON = {"id": "scripted", "object": "model", "created": 0, "owned_by": "strictreply"}
         return HTTPReply.json(200, {"object": "list", "data": [model]})
 
+    writer = next(one for one in WRITERS.values() if route == f"/{one.wire.path}")
     request = _object_in(body)
     if isinstance(request, HTTPReply):
-        return request
+        return render(request, {}, writer)
 
-    writer = next(one for one in WRITERS.values() if route == f"/{one.wire.path}")
     refusal = writer.refusal(request)
     if refusal is not None:
         return render(http_error(refusal), request, writer)

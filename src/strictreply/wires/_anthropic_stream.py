@@ -41,6 +41,9 @@ BLOCK_DELTA = "content_block_delta"
 BLOCK_STOP = "content_block_stop"
 
 _OF_START: Mapping[str, JSON] = {"content": [], "stop_reason": None, "stop_sequence": None}
+_OF_OTHERS: Mapping[object, str] = {CALL: "text", TEXT: "partial_json"}
+"""What a delta brings to other blocks alone: of these it would be lost."""
+
 _JUDGED = (TEXT, CALL)
 """The types of the blocks that are judged."""
 
@@ -263,6 +266,9 @@ class MessagesAssembly(Assembly):
         written = delta.get("partial_json")
         if not isinstance(written, str | None):
             self.refuse(Code.JSON_NOT_TEXT, "/delta/partial_json", found=quote(written))
+            return
+        if _OF_OTHERS.get(held.kind, "") in delta:
+            self._refuse("a delta of the type of its block", event, "/delta")
             return
 
         held.add(delta)
