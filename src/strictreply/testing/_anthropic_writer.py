@@ -241,7 +241,10 @@ class _MessageRetelling(Retelling):
             yield from self._choice(choice) if isinstance(choice, dict) else [choice]
 
     def ended(self) -> Iterator[JSON]:
-        """Yield the end of the stream."""
+        """Yield the end of the stream, and of the block that is open."""
+        if self._open is not None:
+            yield {"type": "content_block_stop", **self._places[self._open]}
+
         yield {"type": "message_stop"}
 
     def _start(self, chunk: JSONObject) -> JSON:

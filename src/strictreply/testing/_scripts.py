@@ -17,14 +17,21 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from strictreply import Contract, Invalid, Tool
-from strictreply.core import JSON, Dialects, JSONObject, shape
+from strictreply.core import JSON, Dialects, JSONObject, decode, shape
 from strictreply.core.forms import SHAPING
 from strictreply.core.judging import callable_tools
 from strictreply.core.text import counted, printable
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._serving import assembled, render, sent_of, writer_of
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
-from strictreply.testing._wire import CallIds, HTTPReply, Served, error_reply, is_whole_stream
+from strictreply.testing._wire import (
+    CHAT,
+    CallIds,
+    HTTPReply,
+    Served,
+    error_reply,
+    is_whole_stream,
+)
 from strictreply.testing.mounting import (
     AsyncScriptedClient,
     ScriptedClient,
@@ -132,10 +139,17 @@ class Demand:
         if not isinstance(served, HTTPReply):
             return not self.admits(served)
         if not (is_whole_stream(served) and self.request.get("stream")):
-            return True
+            return not self._is_good_body(served)
 
         reply = render(served, sent_of(self.request), writer_of(self.request))
         return not replace(self, dialects="strict").admits(assembled(reply.body))
+
+    def _is_good_body(self, reply: HTTPReply) -> bool:
+        """Report whether an HTTP response is a good reply in the form of the request's own API."""
+        wire = writer_of(self.request).wire
+        body: Any = decode(reply.body) if reply.framing == "length" else None
+        is_own = wire is not CHAT and wire.recognises(body) and not self.request.get("stream")
+        return is_own and self.admits(body)
 
     def admits(self, served: Served) -> bool:
         """Report whether a completion is a good reply to this very request.

@@ -191,7 +191,7 @@ def assembled(body: bytes) -> JSON:
     for name, data, _ in sent:
         if data == DONE_DATA:
             assembly.is_done = True
-        if assembly.is_done:
+        if assembly.is_done and api != "messages":  # of a message it counts what comes behind it
             break
 
         chunk: Any = decode(data, LINE_LIMITS)
