@@ -1,10 +1,10 @@
-"""A request to the Messages API as its rules judge it, and the rules by name."""
+"""A request to the Messages API as its rules judge it, and what a rule is."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from support.anthropic_turns import Block, History, JSONObject, Turn, turns_of
@@ -129,15 +129,17 @@ class Rule:
     check: Check
 
 
-RULES: dict[str, Rule] = {}
-"""The rules by name, in the order in which they are looked at."""
+@dataclass(slots=True)
+class Rules:
+    """Rules by name, in the order in which they are looked at."""
 
+    named: dict[str, Rule] = field(default_factory=dict)
 
-def rule(name: str, source: str) -> Callable[[Check], Check]:
-    """Register a rule."""
+    def add(self, name: str, source: str) -> Callable[[Check], Check]:
+        """Return a decorator that makes a rule of a check."""
 
-    def register(check: Check) -> Check:
-        RULES[name] = Rule(name, source, check)
-        return check
+        def adding(check: Check) -> Check:
+            self.named[name] = Rule(name, source, check)
+            return check
 
-    return register
+        return adding

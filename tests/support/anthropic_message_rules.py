@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from support.anthropic_judging import Asked, rule
+from support.anthropic_judging import Asked, Rules
 from support.anthropic_turns import (
     MEMBERS,
     REQUIRED,
@@ -24,15 +24,17 @@ from support.anthropic_turns import (
 
 ID = "^[a-zA-Z0-9_-]+$"
 
+MESSAGE_RULES = Rules()
 
-@rule("messages.members", "as the members of blocks: anthropics/claude-code#4378")
+
+@MESSAGE_RULES.add("messages.members", "as the members of blocks: anthropics/claude-code#4378")
 def _message_members(asked: Asked) -> Iterator[str]:
     for at, message in enumerate(asked.messages):
         extra = message.keys() - {"role", "content"}
         yield from (f"messages.{at}.{name}: Extra inputs are not permitted" for name in extra)
 
 
-@rule("blocks.type", "own words; a block of a later API goes back as it came: rule 13")
+@MESSAGE_RULES.add("blocks.type", "own words; a block of a later API goes back as it came: rule 13")
 def _block_types(asked: Asked) -> Iterator[str]:
     sent = asked.history.unknown if asked.history else []
     for block in asked.blocks:
@@ -40,7 +42,7 @@ def _block_types(asked: Asked) -> Iterator[str]:
             yield f"{block.path}: Input tag '{block.type}' found using 'type' does not match"
 
 
-@rule("blocks.members", "anthropics/claude-code#4378")
+@MESSAGE_RULES.add("blocks.members", "anthropics/claude-code#4378")
 def _block_members(asked: Asked) -> Iterator[str]:
     for block in asked.blocks:
         extra = block.value.keys() - MEMBERS.get(block.type, block.value.keys())
@@ -50,7 +52,7 @@ def _block_members(asked: Asked) -> Iterator[str]:
         yield from (f"{named}.{name}: Field required" for name in missing)
 
 
-@rule("content.empty", "anthropics/claude-code#6774")
+@MESSAGE_RULES.add("content.empty", "anthropics/claude-code#6774")
 def _empty_content(asked: Asked) -> Iterator[str]:
     for at, message in enumerate(asked.messages):
         is_last = at == len(asked.messages) - 1
@@ -63,7 +65,7 @@ def _empty_content(asked: Asked) -> Iterator[str]:
         )
 
 
-@rule("text.empty", "anthropics/claude-code#59812, experientiallabs/experiential#799")
+@MESSAGE_RULES.add("text.empty", "anthropics/claude-code#59812, experientiallabs/experiential#799")
 def _empty_texts(asked: Asked) -> Iterator[str]:
     texts = [(("messages"), block.value) for block in asked.blocks]
     texts += [
@@ -79,7 +81,7 @@ def _empty_texts(asked: Asked) -> Iterator[str]:
             yield f"{where}: text content blocks must be non-empty"
 
 
-@rule(
+@MESSAGE_RULES.add(
     "text.whitespace",
     "LibreChat-AI/agents#124; beside a call it is accepted: ant-0ad7e73107",
 )
@@ -91,7 +93,7 @@ def _blank_texts(asked: Asked) -> Iterator[str]:
             yield "messages: text content blocks must contain non-whitespace text"
 
 
-@rule("tool_use.id", "HKUDS/nanobot#4356")
+@MESSAGE_RULES.add("tool_use.id", "HKUDS/nanobot#4356")
 def _call_ids(asked: Asked) -> Iterator[str]:
     for block in asked.blocks:
         name = {"tool_use": "id", "tool_result": "tool_use_id"}.get(block.type)
@@ -99,14 +101,16 @@ def _call_ids(asked: Asked) -> Iterator[str]:
             yield f"{block.path}.{block.type}.{name}: String should match pattern '{ID}'"
 
 
-@rule("tool_use.input", "anthropics/claude-code#6696, anthropics/anthropic-sdk-typescript#648")
+@MESSAGE_RULES.add(
+    "tool_use.input", "anthropics/claude-code#6696, anthropics/anthropic-sdk-typescript#648"
+)
 def _inputs(asked: Asked) -> Iterator[str]:
     for block in asked.blocks:
         if block.type.endswith("tool_use") and not isinstance(block.value.get("input"), dict):
             yield f"{block.path}.{block.type}.input: Input should be a valid dictionary"
 
 
-@rule("tool_use.unique", "BerriAI/litellm#23510")
+@MESSAGE_RULES.add("tool_use.unique", "BerriAI/litellm#23510")
 def _unique_ids(asked: Asked) -> Iterator[str]:
     seen = set[str]()
     for block in asked.blocks:
@@ -116,7 +120,7 @@ def _unique_ids(asked: Asked) -> Iterator[str]:
             seen.add(str(block.value.get("id")))
 
 
-@rule("tool_use.answered", "anthropics/claude-code#5060")
+@MESSAGE_RULES.add("tool_use.answered", "anthropics/claude-code#5060")
 def _unanswered(asked: Asked) -> Iterator[str]:
     for turn, answer in _answered(asked.turns):
         results = answer.results if answer else []
@@ -127,7 +131,9 @@ def _unanswered(asked: Asked) -> Iterator[str]:
             yield _no_result(turn, missing)
 
 
-@rule("tool_result.first", "docs: handle tool calls; anthropics/anthropic-sdk-typescript#653")
+@MESSAGE_RULES.add(
+    "tool_result.first", "docs: handle tool calls; anthropics/anthropic-sdk-typescript#653"
+)
 def _results_first(asked: Asked) -> Iterator[str]:
     for turn, answer in _answered(asked.turns):
         results = answer.results if answer else []
@@ -152,7 +158,7 @@ def _no_result(turn: Turn, ids: list[str]) -> str:
     )
 
 
-@rule("tool_result.called", "anthropics/claude-code#13460")
+@MESSAGE_RULES.add("tool_result.called", "anthropics/claude-code#13460")
 def _uncalled(asked: Asked) -> Iterator[str]:
     for at, turn in enumerate(asked.turns):
         before = asked.turns[at - 1].calls if at else []
@@ -168,7 +174,7 @@ def _uncalled(asked: Asked) -> Iterator[str]:
                 )
 
 
-@rule("tool_result.single", "vectorize-io/hindsight#4250, QwenLM/qwen-code#8163")
+@MESSAGE_RULES.add("tool_result.single", "vectorize-io/hindsight#4250, QwenLM/qwen-code#8163")
 def _single_results(asked: Asked) -> Iterator[str]:
     for turn in asked.turns:
         seen = set[str]()
@@ -182,7 +188,7 @@ def _single_results(asked: Asked) -> Iterator[str]:
             seen.add(id_)
 
 
-@rule("server_tool.result", "anthropics/claude-code#64383")
+@MESSAGE_RULES.add("server_tool.result", "anthropics/claude-code#64383")
 def _server_results(asked: Asked) -> Iterator[str]:
     used = set[Any]()
     for block in asked.blocks:
@@ -196,7 +202,7 @@ def _server_results(asked: Asked) -> Iterator[str]:
             )
 
 
-@rule(
+@MESSAGE_RULES.add(
     "server_tool.open",
     "AnswerDotAI/lisette#108; resumed: ant-fd39eac74c, ant-510b0387c6, ant-db1d6d46ed",
 )
@@ -227,7 +233,7 @@ def _ends_on_assistant(asked: Asked) -> Turn | None:
     return None if last.role != "assistant" or has_paused else last
 
 
-@rule("prefill.model", "agenticloops-ai/agentic-ai-engineering#43")
+@MESSAGE_RULES.add("prefill.model", "agenticloops-ai/agentic-ai-engineering#43")
 def _prefill(asked: Asked) -> Iterator[str]:
     if _ends_on_assistant(asked) and not asked.model.prefill:
         yield (
@@ -236,14 +242,14 @@ def _prefill(asked: Asked) -> Iterator[str]:
         )
 
 
-@rule("prefill.thinking", "docs: extended thinking; words of n8n-io/n8n#22550")
+@MESSAGE_RULES.add("prefill.thinking", "docs: extended thinking; words of n8n-io/n8n#22550")
 def _prefill_and_thinking(asked: Asked) -> Iterator[str]:
     last = _ends_on_assistant(asked)
     if last and asked.thinking in {"enabled", "adaptive"}:
         yield _no_thought(last)
 
 
-@rule("prefill.whitespace", "docs: prefill")
+@MESSAGE_RULES.add("prefill.whitespace", "docs: prefill")
 def _prefill_ends(asked: Asked) -> Iterator[str]:
     last = _ends_on_assistant(asked)
     text = str(last.blocks[-1].value.get("text", "")) if last and last.blocks else ""
@@ -251,7 +257,7 @@ def _prefill_ends(asked: Asked) -> Iterator[str]:
         yield "messages: final assistant content cannot end with trailing whitespace"
 
 
-@rule("thinking.last", "tailcallhq/forgecode#2107")
+@MESSAGE_RULES.add("thinking.last", "tailcallhq/forgecode#2107")
 def _thinking_last(asked: Asked) -> Iterator[str]:
     for turn in asked.turns:
         last = turn.blocks[-1] if turn.role == "assistant" and turn.blocks else None
@@ -262,7 +268,7 @@ def _thinking_last(asked: Asked) -> Iterator[str]:
             )
 
 
-@rule("thinking.first", "anomalyco/opencode#3077, n8n-io/n8n#22550")
+@MESSAGE_RULES.add("thinking.first", "anomalyco/opencode#3077, n8n-io/n8n#22550")
 def _thinking_first(asked: Asked) -> Iterator[str]:
     loop = present_loop(asked.turns)
     if asked.thinking == "enabled" and loop and loop[0].calls and not loop[0].blocks[0].is_thought:
@@ -278,7 +284,7 @@ def _no_thought(turn: Turn) -> str:
     )
 
 
-@rule("thinking.off", "tailcallhq/forgecode#1853")
+@MESSAGE_RULES.add("thinking.off", "tailcallhq/forgecode#1853")
 def _thinking_off(asked: Asked) -> Iterator[str]:
     is_off = asked.thinking == "disabled" or (asked.thinking is None and not asked.model.thinks)
     for turn in present_loop(asked.turns)[-1:] if is_off else ():
@@ -290,7 +296,7 @@ def _thinking_off(asked: Asked) -> Iterator[str]:
             )
 
 
-@rule("thinking.signature", "anthropics/anthropic-sdk-python#1598")
+@MESSAGE_RULES.add("thinking.signature", "anthropics/anthropic-sdk-python#1598")
 def _signatures(asked: Asked) -> Iterator[str]:
     for block in _thoughts(asked):
         text = str(block.value.get(THOUGHTS[block.type]))
@@ -299,7 +305,9 @@ def _signatures(asked: Asked) -> Iterator[str]:
             yield f"{block.path}: Invalid `{THOUGHTS[block.type]}` in `{block.type}` block"
 
 
-@rule("thinking.kept", "docs: extended thinking with tool use; NousResearch/hermes-agent")
+@MESSAGE_RULES.add(
+    "thinking.kept", "docs: extended thinking with tool use; NousResearch/hermes-agent"
+)
 def _thinking_kept(asked: Asked) -> Iterator[str]:
     replies = asked.history.replies if asked.history else {}
     for turn in present_loop(asked.turns):
@@ -318,7 +326,7 @@ def _known_ids(turn: Turn, replies: dict[str, list[JSONObject]]) -> list[str]:
     return [id_ for call in turn.calls if (id_ := str(call.value.get("id"))) in replies]
 
 
-@rule("thinking.bound", "docs: fix a thinking block bound to a different conversation")
+@MESSAGE_RULES.add("thinking.bound", "docs: fix a thinking block bound to a different conversation")
 def _bound(asked: Asked) -> Iterator[str]:
     binding = (asked.body.get("thinking") or {}).get("block_binding") or {}
     drops = binding.get("prefix_mismatch_behavior") == "drop_block"

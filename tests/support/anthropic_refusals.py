@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import support.anthropic_message_rules
-import support.anthropic_request_rules  # noqa: F401  (importing them registers the rules)
-from support.anthropic_judging import RULES, Asked, Model, Refusal, model_of
+from support.anthropic_judging import Asked, Model, Refusal, model_of
+from support.anthropic_message_rules import MESSAGE_RULES
+from support.anthropic_request_rules import REQUEST_RULES
 from support.anthropic_turns import History, JSONObject
+
+RULES = REQUEST_RULES.named | MESSAGE_RULES.named
 
 
 def refusals(

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from support.anthropic_judging import Asked, rule
+from support.anthropic_judging import Asked, Rules
 from support.anthropic_turns import cached, objects_in
 
 PARAMETERS = frozenset(
@@ -68,8 +68,10 @@ TOOL_MEMBERS = frozenset(
 )
 NAME = "^[a-zA-Z0-9_-]{1,128}$"
 
+REQUEST_RULES = Rules()
 
-@rule("parameters", "Aider-AI/aider#4404")
+
+@REQUEST_RULES.add("parameters", "Aider-AI/aider#4404")
 def _parameters(asked: Asked) -> Iterator[str]:
     yield from (
         f"{name}: Extra inputs are not permitted" for name in asked.body.keys() - PARAMETERS
@@ -78,7 +80,7 @@ def _parameters(asked: Asked) -> Iterator[str]:
         yield "model: Field required"
 
 
-@rule("max_tokens", "docs: messages create")
+@REQUEST_RULES.add("max_tokens", "docs: messages create")
 def _max_tokens(asked: Asked) -> Iterator[str]:
     most = asked.body.get("max_tokens")
     if most is None:
@@ -89,7 +91,7 @@ def _max_tokens(asked: Asked) -> Iterator[str]:
         yield "max_tokens: Input should be greater than or equal to 1"
 
 
-@rule("budget", "themaximalist/llm.js#30, docs: extended thinking")
+@REQUEST_RULES.add("budget", "themaximalist/llm.js#30, docs: extended thinking")
 def _budget(asked: Asked) -> Iterator[str]:
     if asked.thinking != "enabled":
         return
@@ -103,27 +105,27 @@ def _budget(asked: Asked) -> Iterator[str]:
         yield "`max_tokens` must be greater than `thinking.budget_tokens`."
 
 
-@rule("temperature", "MartialBE/one-hub#529, MayDay-wpf/snow-app#42")
+@REQUEST_RULES.add("temperature", "MartialBE/one-hub#529, MayDay-wpf/snow-app#42")
 def _temperature(asked: Asked) -> Iterator[str]:
     if asked.thinking in {"enabled", "adaptive"} and asked.body.get("temperature") not in {None, 1}:
         yield "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode."
 
 
-@rule("tools.names", "home-assistant/core#147760")
+@REQUEST_RULES.add("tools.names", "home-assistant/core#147760")
 def _tool_names(asked: Asked) -> Iterator[str]:
     for path, tool in asked.tools:
         if not re.fullmatch(NAME, str(tool.get("name"))):
             yield f"{path}.name: String should match pattern '{NAME}'"
 
 
-@rule("tools.unique", "danny-avila/LibreChat#13162")
+@REQUEST_RULES.add("tools.unique", "danny-avila/LibreChat#13162")
 def _tools_unique(asked: Asked) -> Iterator[str]:
     names = Counter(tool["name"] for tool in asked.body.get("tools") or () if "name" in tool)
     if any(count > 1 for count in names.values()):
         yield "tools: Tool names must be unique."
 
 
-@rule("tools.schema", "lidge-jun/opencodex#75, Hmbown/Codewhale#4329")
+@REQUEST_RULES.add("tools.schema", "lidge-jun/opencodex#75, Hmbown/Codewhale#4329")
 def _tool_schemas(asked: Asked) -> Iterator[str]:
     for path, tool in asked.tools:
         schema = tool.get("input_schema")
@@ -138,7 +140,7 @@ def _tool_schemas(asked: Asked) -> Iterator[str]:
             yield f"{at}: input_schema does not support oneOf, allOf, or anyOf at the top level"
 
 
-@rule("tools.members", "as the members of blocks: anthropics/claude-code#4378")
+@REQUEST_RULES.add("tools.members", "as the members of blocks: anthropics/claude-code#4378")
 def _tool_members(asked: Asked) -> Iterator[str]:
     for path, tool in asked.tools:
         yield from (
@@ -146,14 +148,14 @@ def _tool_members(asked: Asked) -> Iterator[str]:
         )
 
 
-@rule("tools.strict", "ax-llm/ax#458")
+@REQUEST_RULES.add("tools.strict", "ax-llm/ax#458")
 def _strict_tools(asked: Asked) -> Iterator[str]:
     for path, tool in asked.tools:
         if tool.get("strict"):
             yield from _open_objects(path, tool.get("input_schema"))
 
 
-@rule("format", "ax-llm/ax#458")
+@REQUEST_RULES.add("format", "ax-llm/ax#458")
 def _format(asked: Asked) -> Iterator[str]:
     config = asked.body.get("output_config")
     given = {
@@ -170,32 +172,32 @@ def _open_objects(path: str, schema: Any) -> Iterator[str]:
         yield f"{path}: For 'object' type, 'additionalProperties' must be explicitly set to false"
 
 
-@rule("choice.tools", "docs: messages create; own words")
+@REQUEST_RULES.add("choice.tools", "docs: messages create; own words")
 def _choice_of_tools(asked: Asked) -> Iterator[str]:
     if asked.choice and not asked.body.get("tools"):
         yield "tool_choice: may only be specified while providing tools"
 
 
-@rule("choice.name", "docs: messages create; own words")
+@REQUEST_RULES.add("choice.name", "docs: messages create; own words")
 def _choice_name(asked: Asked) -> Iterator[str]:
     names = [tool.get("name") for tool in asked.body.get("tools") or ()]
     if asked.choice.get("type") == "tool" and asked.choice.get("name") not in names:
         yield f"Tool '{asked.choice.get('name')}' not found in provided tools"
 
 
-@rule("choice.thinking", "mastra-ai/mastra#7507; adaptive is accepted: ant-f489d9b4c2")
+@REQUEST_RULES.add("choice.thinking", "mastra-ai/mastra#7507; adaptive is accepted: ant-f489d9b4c2")
 def _choice_and_thinking(asked: Asked) -> Iterator[str]:
     if asked.is_forced and asked.thinking == "enabled":
         yield "Thinking may not be enabled when tool_choice forces tool use."
 
 
-@rule("choice.model", "docs: Fable 5, tool choice")
+@REQUEST_RULES.add("choice.model", "docs: Fable 5, tool choice")
 def _choice_and_model(asked: Asked) -> Iterator[str]:
     if asked.is_forced and not asked.model.forced_choice:
         yield 'tool_choice: type "tool" and "any" are not supported for this model.'
 
 
-@rule("cache_control", "Wei-Shaw/sub2api#176; null is none: ant-d3dc843d26")
+@REQUEST_RULES.add("cache_control", "Wei-Shaw/sub2api#176; null is none: ant-d3dc843d26")
 def _breakpoints(asked: Asked) -> Iterator[str]:
     found = cached({name: asked.body.get(name) for name in ("system", "tools", "messages")})
     found += asked.body.get("cache_control") is not None
@@ -203,7 +205,9 @@ def _breakpoints(asked: Asked) -> Iterator[str]:
         yield f"A maximum of 4 blocks with cache_control may be provided. Found {found}."
 
 
-@rule("roles", "neovateai/neovate-code#745, LeenHawk/gproxy#209, langchain4j/langchain4j#5603")
+@REQUEST_RULES.add(
+    "roles", "neovateai/neovate-code#745, LeenHawk/gproxy#209, langchain4j/langchain4j#5603"
+)
 def _roles(asked: Asked) -> Iterator[str]:
     for at, message in enumerate(asked.messages):
         role = message.get("role")

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from support.anthropic_judging import RULES, Model, Refusal, model_of
-from support.anthropic_refusals import refusals
+from support.anthropic_judging import Model, Refusal, model_of
+from support.anthropic_refusals import RULES, refusals
 from support.anthropic_turns import THOUGHTS, History, JSONObject
 
 __all__ = [
@@ -52,8 +52,9 @@ STATUSES = {
 class RulesServer:
     """Answers what breaks no rule from a script, everything else 400.
 
-    ``url`` is the base URL of a client. ``asked`` holds every body, ``refused`` why each
-    refused one was. A request behind the end of the script is refused, too, as ``script``.
+    Within ``with`` it listens at ``url``, the base URL of a client; ``answer`` needs no socket.
+    ``asked`` holds every body, ``sent`` the messages, ``refused`` why each refused request was. A
+    request behind the end of the script is refused, too, as ``script``.
     """
 
     def __init__(self, *script: Step, model: Model | None = None) -> None:
@@ -65,28 +66,10 @@ class RulesServer:
         self.refused: list[Refusal] = []
         self._made = 0
         self._lock = Lock()
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                status, kind, written = server.answer(urlsplit(self.path).path, body)
-                self.send_response(status)
-                self.send_header("content-type", kind)
-                self.send_header("content-length", str(len(written)))
-                self.send_header("request-id", f"req_{len(server.asked)}")
-                self.end_headers()
-                self.wfile.write(written)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
 
     def __enter__(self) -> Self:
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
         Thread(target=self._http.serve_forever, daemon=True).start()
         return self
 
@@ -159,6 +142,26 @@ class RulesServer:
             return {**block, "id": block.get("id", f"toolu_{self._made:024}")}
 
         return block
+
+
+def _handler(server: RulesServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            status, kind, written = server.answer(urlsplit(self.path).path, body)
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(written)))
+            self.send_header("request-id", f"req_{len(server.asked)}")
+            self.end_headers()
+            self.wfile.write(written)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
 
 
 def event_bytes(event: JSONObject) -> bytes:
