@@ -244,6 +244,8 @@ class Replay:
     """Return the ids of the calls in the turns of a conversation, in order."""
     with_thoughts: Callable[[Draft, Draft | None], Draft]
     """Return a reply with the thoughts of another one in place of its own; None: without any."""
+    is_verbatim: bool = False
+    """Whether a reply goes back whole, whatever its length; input that is no object is wrapped."""
 
 
 class Demanding(Protocol):
@@ -354,6 +356,12 @@ class Wire:
 
     It has a ``message``, a ``type`` and a ``code``, as far as they are said. An error that came in
     another way, as an event or an exception, stands under ``error`` alone.
+    """
+
+    asks: Callable[[Mapping[str, object]], bool] | None = None
+    """Return whether a request is of this API, where another one has its conversation, too.
+
+    None: the keyword of the conversation says it.
     """
 
     completed: Callable[[JSONObject, object], JSONObject] = _as_it_came
