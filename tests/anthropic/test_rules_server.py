@@ -439,15 +439,16 @@ CASES: dict[str, list[Case]] = {
         ),
     ],
     "thinking.kept": [
-        Case(answered(CALL), answered(THOUGHT, VEILED, CALL), history=signed()),
+        Case(answered(THOUGHT, CALL), answered(THOUGHT, VEILED, CALL), history=signed()),
         Case(
-            answered(THOUGHT, CALL),
+            answered(VEILED, CALL),
             body(USER, said(CALL), told(RESULT), said(TEXT), USER),
             history=signed(),
         ),
         Case(
+            body(USER, said(VEILED, CALL), told(RESULT), said(SECOND), told(OTHER)),
             body(USER, said(CALL), told(RESULT), said(SECOND), told(OTHER)),
-            body(USER, said(THOUGHT, VEILED, CALL), told(RESULT), said(SECOND), told(OTHER)),
+            Model(binds_thinking=False),
             history=signed(),
         ),
     ],

@@ -6,11 +6,11 @@ cut. A reply to a turn with an open server tool begins with that tool's result, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from support.anthropic_turns import JSONObject, open_server_calls, turns_of
+from support.anthropic_turns import THOUGHTS, JSONObject, open_server_calls, turns_of
 
 TOOLS: list[JSONObject] = [
     {
@@ -73,34 +73,47 @@ def good_reply(_body: JSONObject | None = None) -> JSONObject:
 
 
 def generated_replies(
-    seed: int, *, thinks: bool = True, is_streamed: bool = False
+    seed: int, *, thinks: bool = True, is_streamed: bool = False, kinds: Collection[str] = ()
 ) -> Iterator[Step]:
-    """Yield replies without end.
+    """Yield replies without end, of some kinds or of all.
 
-    With ``thinks`` most begin with thinking, and some have it further on. Only ``is_streamed`` ones
+    With ``thinks`` most begin with thinking, and some have it further on; where the request enables
+    it, every turn begins so. Only ``is_streamed`` ones
     hold inputs that are no JSON: as the text that the deltas bring.
     """
     drawn = Random(seed)
+    weights, makers = zip(*(KINDS[name] for name in sorted(kinds or KINDS)), strict=True)
     while True:
-        kind = drawn.choices(list(KINDS), list(KINDS.values()))[0]
-        reply = kind(drawn, is_streamed)
+        (make,) = drawn.choices(makers, weights)
+        reply = make(drawn, is_streamed)
         content = reply["content"]
         if thinks and drawn.random() < 0.8:
             content.insert(0, _thought(drawn))
         if thinks and len(content) > 1 and drawn.random() < 0.2:
             content.insert(drawn.randrange(1, len(content)), _thought(drawn))
 
-        yield _resumed(reply)
+        yield _resumed(reply, _thought(drawn))
 
 
-def _resumed(reply: JSONObject) -> Step:
-    """Return a step that brings the results which the turn before waits for."""
+def _resumed(reply: JSONObject, thought: JSONObject) -> Step:
+    """Return a step that brings the results which the turn before waits for.
+
+    It begins with thinking where the request makes it do so: at the beginning of a turn.
+    """
 
     def step(body: JSONObject) -> JSONObject:
-        said = [turn for turn in turns_of(body["messages"]) if turn.role == "assistant"]
-        waiting = open_server_calls(said[-1]) if said else []
-        found = [_found(block.value) for block in waiting]
-        return {**reply, "content": [*found, *reply["content"]]}
+        turns = turns_of(body["messages"])
+        said = [turn for turn in turns if turn.role == "assistant"]
+        found = [_found(block.value) for block in open_server_calls(said[-1])] if said else []
+        content = [*found, *reply["content"]]
+
+        thinking = body.get("thinking") or {}
+        is_new = bool(turns) and turns[-1].role == "user" and not turns[-1].results
+        has_thought = bool(content) and content[0]["type"] in THOUGHTS
+        if thinking.get("type") == "enabled" and is_new and not has_thought:
+            content.insert(0, thought)
+
+        return {**reply, "content": content}
 
     return step
 
@@ -235,15 +248,15 @@ def _void(drawn: Random, _is_streamed: bool) -> JSONObject:
     }
 
 
-KINDS: dict[Callable[[Random, bool], JSONObject], int] = {
-    _called: 10,
-    _said: 3,
-    _searched: 2,
-    _waiting: 2,
-    _paused: 2,
-    _unknown: 2,
-    _refused: 1,
-    _cut: 2,
-    _void: 2,
+KINDS: dict[str, tuple[int, Callable[[Random, bool], JSONObject]]] = {
+    "called": (10, _called),
+    "said": (3, _said),
+    "searched": (2, _searched),
+    "waiting": (2, _waiting),
+    "paused": (2, _paused),
+    "unknown": (2, _unknown),
+    "refused": (1, _refused),
+    "cut": (2, _cut),
+    "void": (2, _void),
 }
-"""What is drawn, and how often."""
+"""What is drawn, with how often."""

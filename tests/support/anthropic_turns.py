@@ -182,7 +182,10 @@ class Prefix:
 
 
 def prefix_of(body: JSONObject, messages: list[JSONObject], before: Block | None = None) -> Prefix:
-    """Return what stands before a block, or of the whole conversation when there is none."""
+    """Return what stands before a block, or the whole conversation when there is none.
+
+    Texts without a character do not count: they cannot go back.
+    """
     thoughts: list[str] = []
     turns: list[Any] = []
 
@@ -194,6 +197,8 @@ def prefix_of(body: JSONObject, messages: list[JSONObject], before: Block | None
                 before.index,
             ):
                 break
+            if block.value.get("text") == "":
+                continue
             if block.is_thought:
                 thoughts.append(str(block.value.get(THOUGHTS[block.type])))
             else:
