@@ -58,6 +58,10 @@ too complex to compile; Fable and Mythos refuse a forced ``tool_choice`` (Anthro
 """
 
 
+_PAUSED = "pause_turn"
+"""The reason by which a turn goes on when it is sent back as it came (Anthropic, server tools)."""
+
+
 def _recognises(value: object) -> bool:
     """Return whether a value is a message or an error of this API, not of another one."""
     if any(peek(value, name) is not None for name in ("choices", "output", "object")):
@@ -102,7 +106,8 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     reason = plain.get("stop_reason")
     if is_blank(reason) and needs_nothing is not None:
         reason = None
-    code = reason_code(reason)
+    is_paused = reason == _PAUSED and bool(plain.get("content"))
+    code = None if is_paused else reason_code(reason)
     if code is not None:
         return refused(code, "/stop_reason", found=quote(_told_end(plain)))
     if not isinstance(reason, str | None):
@@ -136,6 +141,7 @@ def _opened_blocks(
         promised=plain.get("stop_reason") in PROMISING,
         lenient=lenient,
         is_exact=blocks is plain.get("content"),
+        is_paused=plain.get("stop_reason") == _PAUSED,
         is_bare="id" not in plain and "stop_reason" not in plain,
         served=any(str(kind_of(block)).endswith("_tool_result") for block in blocks),
     )

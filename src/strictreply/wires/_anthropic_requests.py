@@ -13,7 +13,7 @@ from typing import Any
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._requests import CHOICE, AnswerFormat, Choice, Request
-from strictreply.wires._anthropic_turns import TEXT, text_block
+from strictreply.wires._anthropic_turns import TEXT, blocks_in, draft_of, kind_of, text_block
 from strictreply.wires._dialects import object_in
 from strictreply.wires._members import peek
 from strictreply.wires._requests import format_of
@@ -69,6 +69,7 @@ def read_request(keywords: JSONObject) -> Request:
         source=source,
         model=source.get("model"),
         conversation=conversation,
+        prefill=prefill_in(conversation),
         given_tools=given_tools,
         elsewhere=elsewhere,
         choice=None if choice is None else _choice_of(choice),
@@ -324,15 +325,12 @@ def limits_in(body: JSONObject) -> list[JSON]:
     return [said[LIMIT]] if LIMIT in said else []
 
 
-def prefill_in(turns: Iterable[object]) -> str:
+def prefill_in(turns: list[Any]) -> str:
     """Return the text with which the caller has begun the reply, empty where there is none."""
-    last: object = None
-    for turn in turns:
-        last = turn
+    last = turns[-1] if turns else None
+    if peek(last, "role") != "assistant":
+        return ""
 
-    content = peek(last, "content") if peek(last, "role") == "assistant" else None
-    if isinstance(content, str):
-        return content
-
-    blocks: Iterable[object] = content if isinstance(content, list) else ()
-    return "".join(str(peek(one, "text")) for one in blocks if peek(one, "type") == TEXT)
+    blocks = blocks_in(peek(last, "content"))
+    is_text = all(kind_of(block) == TEXT for block in blocks)
+    return (draft_of(blocks).text or "") if is_text else ""

@@ -266,6 +266,11 @@ def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
     return draft_of([*(block for block in firsts if kind_of(block) in THOUGHTS), *own])
 
 
+def joined(begun: Draft, rest: Draft) -> Draft:
+    """Return a paused reply with what continues it."""
+    return draft_of([*blocks_of(begun), *blocks_of(rest)])
+
+
 def _always(_draft: Draft) -> bool:
     return True
 
@@ -290,6 +295,7 @@ TURNS = Replay(
     are_bound=are_bound,
     ids=ids_in,
     with_thoughts=with_thoughts,
+    joined=joined,
     is_verbatim=True,
 )
 """How a reply goes back in turns of the Messages API."""

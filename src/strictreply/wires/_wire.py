@@ -41,6 +41,8 @@ class Opened:
     """Whether the API called a tool of its own itself."""
     medium: str = ""
     """What an answer is that is not a text; empty for a text."""
+    is_paused: bool = False
+    """Whether the API paused the turn: it goes on when it is sent back."""
 
 
 PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
@@ -244,6 +246,8 @@ class Replay:
     """Return the ids of the calls in the turns of a conversation, in order."""
     with_thoughts: Callable[[Draft, Draft | None], Draft]
     """Return a reply with the thoughts of another one in place of its own; None: without any."""
+    joined: Callable[[Draft, Draft], Draft] | None = None
+    """Return a paused reply with what continues it; None where the API pauses none."""
     is_verbatim: bool = False
     """Whether a reply goes back whole, whatever its length; input that is no object is wrapped."""
 
