@@ -309,10 +309,10 @@ def _signatures(asked: Asked) -> Iterator[str]:
     "thinking.kept", "docs: extended thinking with tool use; NousResearch/hermes-agent"
 )
 def _thinking_kept(asked: Asked) -> Iterator[str]:
-    """Part of the thinking of a reply does not go back alone, nor a call without any.
+    """Part of the thinking of a reply does not go back alone.
 
-    The API keeps no replies: thinking of another one, valid where it stands, does as well. Where
-    the model chooses when to think (adaptive), no refusal of a call without thinking is known.
+    The API keeps no replies: thinking of another one, valid where it stands, does as well, and a
+    call without any is refused only where thinking has to come first.
     """
     replies = asked.history.replies if asked.history else {}
     for turn in present_loop(asked.turns):
@@ -320,8 +320,7 @@ def _thinking_kept(asked: Asked) -> Iterator[str]:
         sent = [one for content in contents for one in content if one["type"] in THOUGHTS]
         back = [block.value for block in turn.thoughts]
         kept = [one for one in sent if one in back]
-        is_bare = not back and asked.thinking == "enabled"
-        if sent and (is_bare or len(kept) not in {0, len(sent)}):
+        if len(kept) not in {0, len(sent)}:
             yield (
                 f"messages.{turn.message}.content.0: `thinking` or `redacted_thinking` blocks in "
                 "the latest assistant message cannot be modified. These blocks must remain as they "

@@ -98,7 +98,8 @@ def generated_replies(
 def _resumed(reply: JSONObject, thought: JSONObject) -> Step:
     """Return a step that brings the results which the turn before waits for.
 
-    It begins with thinking where the request makes it do so: at the beginning of a turn.
+    It begins with thinking where the request makes it do so: at the beginning of a turn. Behind
+    results it is not empty.
     """
 
     def step(body: JSONObject) -> JSONObject:
@@ -106,6 +107,8 @@ def _resumed(reply: JSONObject, thought: JSONObject) -> Step:
         said = [turn for turn in turns if turn.role == "assistant"]
         found = [_found(block.value) for block in open_server_calls(said[-1])] if said else []
         content = [*found, *reply["content"]]
+        if found and not any(_says(block) for block in reply["content"]):
+            content = [*found, {"type": "text", "text": "Found."}]
 
         thinking = body.get("thinking") or {}
         is_new = bool(turns) and turns[-1].role == "user" and not turns[-1].results
@@ -116,6 +119,10 @@ def _resumed(reply: JSONObject, thought: JSONObject) -> Step:
         return {**reply, "content": content}
 
     return step
+
+
+def _says(block: JSONObject) -> bool:
+    return block["type"] not in THOUGHTS and bool(block.get("text", "x").strip())
 
 
 def _found(call: JSONObject) -> JSONObject:
