@@ -63,6 +63,7 @@ USED = Usage(30, 20, 50)
 IN_TEXT = (Issue.of(Code.SHAPE_NOT_OBJECT, "/message/content"),)
 IN_CALL = (Issue.of(Code.JSON_EMPTY, "/tool_calls/0/function/arguments"),)
 REFUSED = (Issue.of(Code.REPLY_REFUSAL),)
+HALF = (Issue.of(Code.REPLY_PAUSED),)
 COMPLAINT = {"error": {"message": "The model produced invalid content"}}
 
 
@@ -160,6 +161,17 @@ CASES = {
     "cost": Provoked("unfit", PRICED, End("halted", "cost")),
     "stop": Provoked("unfit", STOPPED, End("rejected", "stop")),
     "corrected": Provoked("unfit", QUICK, Again(1)),
+    "paused at the deadline": Provoked(
+        "paused", RetryPolicy(deadline=5), End("halted", "deadline"), issues=HALF, spent=5.0
+    ),
+    "paused tokens": Provoked(
+        "paused", RetryPolicy(max_tokens_total=50), End("halted", "tokens"), issues=HALF
+    ),
+    "paused cost": Provoked("paused", PRICED, End("halted", "cost"), issues=HALF),
+    "continuations": Provoked(
+        "paused", RetryPolicy(max_continuations=1), End("halted", "paused"), issues=HALF, made=2
+    ),
+    "continued": Provoked("paused", QUICK, Again(0), issues=HALF),
     "told and lost": Provoked("told", QUICK, End("failed", "server_error"), LOST),
     "told": Provoked("told", QUICK, End("rejected", "streamed"), issues=IN_TEXT),
     "told calls": Provoked("told", QUICK, Again(1)),
@@ -173,7 +185,7 @@ def moments_of_attempts() -> list[tuple[Moment, PolicyRow]]:
         (moment, row)
         for row in POLICY
         for moment in row.after
-        if moment in {"lost", "unfit", "told"}
+        if moment in {"lost", "unfit", "paused", "told"}
     ]
 
 

@@ -12,7 +12,14 @@ from typing import Any
 
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.values._requests import CHOICE, AnswerFormat, Choice, Request
+from strictreply.values._requests import (
+    CHOICE,
+    AnswerFormat,
+    Choice,
+    Declared,
+    Definitions,
+    Request,
+)
 from strictreply.wires._anthropic_turns import TEXT, blocks_in, draft_of, kind_of, text_block
 from strictreply.wires._dialects import object_in
 from strictreply.wires._members import peek
@@ -163,7 +170,10 @@ def _is_run_by_program(tool: JSONObject) -> bool:
 
 def _as_declared(tool: JSONObject) -> JSONObject:
     """Return a tool whose arguments the API alone knows: any object."""
-    function = {"name": tool["name"], "parameters": {"type": "object"}}
+    function = {
+        "name": tool["name"],
+        "parameters": {"type": "object", "additionalProperties": True},
+    }
     return {"type": "function", "function": function}
 
 
@@ -234,9 +244,13 @@ def written_request(request: Request) -> JSONObject:
     if request.instructions:
         body["system"] = _instructed(body.get("system"), request.instructions)
 
-    tools = list(_written_tools(request, {tool.get("name") for _, tool in typed}, custom))
-    for at, tool in typed:
-        tools.insert(at, tool)
+    # of these the text is kept, too, since nobody changes them
+    tools: list[Any] = Definitions(map(_flat_form, request.tools))
+    if typed or custom:
+        known = {tool.get("name") for _, tool in typed}
+        tools = list(_written_tools(request, known, custom))
+        for at, tool in typed:
+            tools.insert(at, tool)
 
     choice = _written_choice(request)
     if tools:
@@ -253,8 +267,26 @@ def _written_tools(
 ) -> Iterator[JSONObject]:
     for tool in request.tools:
         if tool.name not in known:
-            written = api_form(tool.definition)
+            written = _flat_form(tool)
             yield {"type": "custom", **written} if tool.name in custom else written
+
+
+def _flat_form(tool: Declared) -> JSONObject:
+    """Return a declared tool as the API has it: the same object for the same definition."""
+    definition = tool.definition
+    kept = _FLAT.get(id(definition))
+    if kept is None:
+        kept = (definition, api_form(definition))
+        if len(_FLAT) >= _MAX_FLAT:
+            _FLAT.clear()
+        _FLAT[id(definition)] = kept
+
+    return kept[1]
+
+
+_MAX_FLAT = 2_000
+_FLAT: dict[int, tuple[JSONObject, JSONObject]] = {}
+"""The definitions of tools in the API's form, with what they were made of, which is kept alive."""
 
 
 def _written_choice(request: Request) -> JSONObject | None:
