@@ -15,8 +15,6 @@ from support.anthropic_replies import generated_replies, good_reply
 from support.anthropic_rules import RulesServer
 from support.anthropic_turns import open_server_calls, turns_of
 
-anthropic: Any = pytest.importorskip("anthropic", reason="the SDK of Anthropic is not installed")
-
 JSONObject = dict[str, Any]
 
 TOOLS = [
@@ -243,10 +241,11 @@ def test_a_seed_draws_the_same_replies() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_sdk_reads_what_is_streamed_as_what_is_sent_whole(seed: int) -> None:
     """The events of a reply make the reply, as the SDK puts them together."""
+    sdk: Any = pytest.importorskip("anthropic", reason="the SDK of Anthropic is not installed")
     (step,) = islice(generated_replies(seed), 1)
     with RulesServer(step, step) as server:
         asked = body([USER], tools=SHOP)
-        with anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0) as client:
+        with sdk.Anthropic(base_url=server.url, api_key="none", max_retries=0) as client:
             whole = client.messages.create(**asked)
             with client.messages.stream(**asked) as stream:
                 put_together = stream.get_final_message()
