@@ -21,7 +21,7 @@ from strictreply.core import decode
 from strictreply.core.judging import IncrementalReader
 from strictreply.schema._live import ANYTHING, LiveCheck
 from strictreply.testing import Kind, faults
-from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing.faults import Entry
 from support.live_documents import VALUES, pieces, spelled
 from support.loops import some
 

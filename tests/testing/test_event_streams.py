@@ -17,13 +17,13 @@ import strictreply as sr
 from strictreply.core import EventReader
 from strictreply.core.forms import BROKEN_OFF
 from strictreply.testing import HTTPReply, Kind, assistant, completion, faults, native_call
-from strictreply.testing._chat_writer import PIECES, chunks, events
+from strictreply.testing._chat_writer import PIECES, chunks
 from strictreply.testing._serving import assembled
-from strictreply.testing.faults._catalogue import Entry, FaultNotMade
+from strictreply.testing.faults import Entry, FaultNotMade
 from strictreply.testing.mounting import openai_client
-from strictreply.wires._server_events import DONE, event
 from support.loops import some
 from support.scripted import USER
+from support.streamed_replies import DONE, event, events
 
 TEXT = st.text(max_size=30)
 CALLS = st.lists(st.builds(native_call, TEXT, TEXT, TEXT), max_size=3)

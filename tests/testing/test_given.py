@@ -17,12 +17,11 @@ from strictreply.testing import (
     completion,
     native_call,
 )
-from strictreply.testing._chat_writer import events
-from strictreply.testing._control import HEADER, ScriptControl
+from strictreply.testing._control import ScriptControl
 from strictreply.testing._given import given_in, given_step
-from strictreply.testing._probing.good_model import GoodModel
-from strictreply.testing._scripts import DemandHints
+from support.streamed_replies import events
 
+HEADER = "x-strictreply-fault"
 BAD = completion(assistant(None, [native_call("search", '{"query": 5', "call_x")]))
 RESPONSE = {
     "id": "resp_1",
@@ -193,7 +192,7 @@ def test_given_steps_are_served_before_a_script_is_set() -> None:
     """Those of the command line come first, one a request, and then good replies."""
     control = ScriptControl(steps=[{"content": "one"}, {"body": {"error": {}}, "status": 500}])
     with (
-        LoopbackServer(GoodModel(DemandHints()), control=control) as server,
+        LoopbackServer(lambda _: completion(assistant("Tea.")), control=control) as server,
         openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client,
     ):
         turns: Any = [{"role": "user", "content": "tea"}]

@@ -17,18 +17,24 @@ import strictreply as sr
 from streams.test_stream_faults_refused import TARGETS, contract_of, made
 from strictreply.batch.lines import open_lines
 from strictreply.core import shape
-from strictreply.testing import HTTPReply, Kind, ScriptedModel, faults, no_backoff, ok, record
-from strictreply.testing._chat_writer import events
+from strictreply.testing import (
+    HTTPReply,
+    Kind,
+    ScriptedModel,
+    WireEnding,
+    faults,
+    no_backoff,
+    ok,
+    record,
+)
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing._responses_writer import RESPONSES_WRITER, as_chat_request
 from strictreply.testing._scripts import Demand
 from strictreply.testing._serving import assembled, render
-from strictreply.testing._wire import EVENT_STREAM, WireEnding
-from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing.faults import CATALOGUE, Entry
 from strictreply.testing.mounting import openai_client
 from support.loops import some
-from support.streamed_replies import policy
+from support.streamed_replies import CHAT, events, policy
 
 ASK: dict[str, Any] = {"model": "m", "input": "find tea"}
 WITHOUT_COUNTERPART: dict[str, str] = {
@@ -196,7 +202,7 @@ def test_a_good_stream_is_told_as_events_and_accepted(name: str) -> None:
     good = ok.reply(tool, place=place).served
     assert not isinstance(good, HTTPReply)
     model = openai_client(
-        lambda _: HTTPReply(200, EVENT_STREAM, events(good), WireEnding.WHOLE, "chunked")
+        lambda _: HTTPReply(200, CHAT.stream_headers, events(good), WireEnding.WHOLE, "chunked")
     )
     client: Any = sr.wrap(model, contract=contract_of(name))
     kinds = [event.type for event in client.responses.create(**ASK, stream=True)]
@@ -236,5 +242,5 @@ def test_a_stream_of_the_api_itself_is_served_as_it_is() -> None:
         b'data: {"type": "response.created"}\n\n',
         b'event: error\ndata: {"message": "x"}\n\ndata: [DONE]\n\n',
     )
-    served = HTTPReply(200, EVENT_STREAM, parts)
+    served = HTTPReply(200, CHAT.stream_headers, parts)
     assert render(served, ASK, writer=RESPONSES_WRITER) == served

@@ -16,13 +16,16 @@ import pytest
 from openai.types.responses import Response
 
 from strictreply.core import JSONObject
-from strictreply.testing import HTTPReply, LoopbackServer, assistant, completion, native_call
-from strictreply.testing._chat_writer import events
-from strictreply.testing._probing.good_model import GoodModel
+from strictreply.testing import (
+    HTTPReply,
+    ScriptServer,
+    assistant,
+    completion,
+    native_call,
+)
 from strictreply.testing._responses_writer import RESPONSES_WRITER
-from strictreply.testing._scripts import DemandHints
 from strictreply.testing._serving import render
-from strictreply.testing._wire import EVENT_STREAM
+from support.streamed_replies import CHAT, events
 
 WORDS = "llm-comply is not installed: its checks of the kit's objects are not run"
 ASKED: JSONObject = {
@@ -103,7 +106,7 @@ def told_in(reply: HTTPReply) -> list[Any]:
 
 def streams_of(served: JSONObject) -> list[HTTPReply]:
     """A completion as the events of a response: written so, and translated from its chunks."""
-    chunks = HTTPReply(200, EVENT_STREAM, events(served), framing="chunked")
+    chunks = HTTPReply(200, CHAT.stream_headers, events(served), framing="chunked")
     asked = ASKED | {"stream": True}
     return [render(one, asked, writer=RESPONSES_WRITER) for one in (served, chunks)]
 
@@ -113,7 +116,7 @@ def streams_of(served: JSONObject) -> list[HTTPReply]:
 def test_the_kit_passes_every_check(form: str, checks: int) -> None:
     """All checks of the package, those of a reasoning model included, over a real socket."""
     tests = module("tests").get_tests(form)
-    with LoopbackServer(GoodModel(DemandHints())) as server:
+    with ScriptServer() as server:
         config = module("config").ComplianceConfig(server.base_url, "none", model="gpt-5")
         suite = module("runner").TestRunner(config, tests, published(form)).run_all()
 

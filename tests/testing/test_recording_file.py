@@ -17,8 +17,7 @@ from strictreply.batch.lines import open_lines
 from strictreply.cli._app import app
 from strictreply.core import JSON, JSONObject
 from strictreply.core.calls import REDACTED
-from strictreply.testing import HTTPReply, faults, ok
-from strictreply.testing._chat_writer import events
+from strictreply.testing import HTTPReply, WireEnding, error_reply, faults, ok
 from strictreply.testing._recorder import RecordedExchange, RecordingFile
 from strictreply.testing._recordings import (
     RecordedVerdict,
@@ -26,8 +25,7 @@ from strictreply.testing._recordings import (
     Redaction,
     UnreadableLine,
 )
-from strictreply.testing._steps import Target
-from strictreply.testing._wire import Served, WireEnding, error_reply
+from support.streamed_replies import events
 from support.testing.recorded_lines import lines_in
 
 
@@ -41,7 +39,7 @@ USER: list[JSON] = [{"role": "user", "content": "find tea"}]
 REQUEST: JSONObject = {"model": "m", "messages": USER, "tools": TOOLS}
 STREAMED: JSONObject = REQUEST | {"stream": True}
 SSE = {"content-type": "text/event-stream"}
-GOOD = Target.of(search).clean
+GOOD: Any = ok.reply(search).served
 BAD: Any = faults.wrong_type(search, "limit").served
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=8),
@@ -66,7 +64,7 @@ EXCHANGES = st.builds(
 )
 
 
-def plain(served: Served, request: JSONObject = REQUEST) -> RecordedExchange:
+def plain(served: Any, request: JSONObject = REQUEST) -> RecordedExchange:
     """Take down a completion that came plainly."""
     assert not isinstance(served, HTTPReply)
     return RecordedExchange(request, served, HTTPReply.json(200, served))

@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
 from strictreply.core import JSONObject
-from strictreply.testing import HTTPReply, assistant, completion, native_call
-from strictreply.testing._chat_writer import events
+from strictreply.testing import (
+    HTTPReply,
+    Pause,
+    WireEnding,
+    assistant,
+    completion,
+    error_reply,
+    native_call,
+)
 from strictreply.testing._serving import render, respond
-from strictreply.testing._wire import Pause, WireEnding, ending_of, error_reply, wire
+from strictreply.testing._wire import ending_of, wire
+from support.streamed_replies import events
 
 
 @pytest.mark.parametrize(

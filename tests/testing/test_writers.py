@@ -18,12 +18,12 @@ from strictreply.testing import (
     Writer,
     assistant,
     completion,
+    error_reply,
     faults,
     native_call,
     ok,
 )
 from strictreply.testing._serving import KitRequest, render, writer_of
-from strictreply.testing._wire import error_reply
 from strictreply.testing._writer import reply_in
 from strictreply.wires import WIRES
 

@@ -14,11 +14,11 @@ import pytest
 from strictreply.testing import Kind
 from strictreply.testing._probing.behaviour import Behaviour, judged
 from strictreply.testing._probing.report_page import junit_xml, report_json
-from strictreply.testing._steps import Harm
 from strictreply.testing.survival import (
     FINDINGS,
     OUTCOMES,
     Baseline,
+    Harm,
     ProbeOutcome,
     ProbeRun,
     Report,
