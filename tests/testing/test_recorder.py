@@ -17,7 +17,6 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.batch.lines import open_lines
 from strictreply.core import JSON
 from strictreply.testing import (
     HTTPReply,
@@ -28,11 +27,10 @@ from strictreply.testing import (
     ok,
     record,
 )
-from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
 from strictreply.testing.mounting import async_openai_client, openai_client, transport
 from support.scripted import http
 from support.streamed_replies import CHAT, events
-from support.testing.recorded_lines import lines_in
+from support.testing.recorded_lines import judged, lines_in
 
 
 def search(query: str, limit: int = 5) -> None:
@@ -49,20 +47,6 @@ PACKED = {"Content-Encoding": "gzip"}
 def always(served: JSON | HTTPReply) -> Responder:
     """Serve the same for every request."""
     return lambda _: served
-
-
-def judged(path: Path) -> list[list[str]]:
-    """Judge each line of a recording: the codes of its issues."""
-    judge = RecordingJudge()
-    found: list[list[str]] = []
-
-    for number, text, _ in open_lines(path):
-        line = judge.judge(number, text)
-        assert isinstance(line, RecordedVerdict)
-        issues = line.verdict.issues if isinstance(line.verdict, sr.Invalid) else ()
-        found.append([issue.code for issue in issues])
-
-    return found
 
 
 def outcome(call: Any) -> Any:

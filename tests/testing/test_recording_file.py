@@ -10,21 +10,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import strictreply as sr
-from strictreply.batch.lines import open_lines
-from strictreply.cli._app import app
 from strictreply.core import JSON, JSONObject
 from strictreply.core.calls import REDACTED
 from strictreply.testing import HTTPReply, WireEnding, error_reply, faults, ok
 from strictreply.testing._recorder import RecordedExchange, RecordingFile
-from strictreply.testing._recordings import (
-    RecordedVerdict,
-    RecordingJudge,
-    Redaction,
-    UnreadableLine,
-)
+from strictreply.testing._recordings import Redaction
+from strictreply.testing.recordings import ReplyTally, check_files
+from support.cli.running import run_command
 from support.streamed_replies import events
 from support.testing.recorded_lines import lines_in
 
@@ -155,15 +149,12 @@ def test_every_line_is_judged_or_says_why_not(
 ) -> None:
     """A line has a verdict where a reply came, else the reason why there is none."""
     recording.add(one)
-    ((number, line, _),) = open_lines(recording.path)
-    judged = RecordingJudge().judge(number, line)
-    if isinstance(judged, UnreadableLine):
-        assert judged.reason == verdict
-    elif isinstance(judged.verdict, sr.Invalid):
-        assert judged.verdict.issues[0].code == verdict
-    else:
-        assert isinstance(judged, RecordedVerdict)
-        assert verdict is sr.Valid
+    invalid: list[JSONObject] = []
+    tally = check_files([recording.path], into=ReplyTally(on_invalid=invalid.append))
+    reasons = [line["reason"] for line in tally.unreadable]
+    first_codes = [line["issues"][0]["code"] for line in invalid]
+    accepted = [sr.Valid] * (tally.replies - tally.invalid)
+    assert [*reasons, *first_codes, *accepted] == [verdict]
 
 
 def test_the_command_reads_recordings(recording: RecordingFile) -> None:
@@ -177,7 +168,7 @@ def test_the_command_reads_recordings(recording: RecordingFile) -> None:
     ):
         recording.add(one)
 
-    done = CliRunner().invoke(app, ["check", "--json", str(recording.path)])
+    done = run_command("check", "--json", str(recording.path))
     told = json.loads(done.stdout)
     assert (done.exit_code, told["replies"], told["valid"], told["by_code"]) == (
         1,
