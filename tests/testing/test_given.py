@@ -10,7 +10,6 @@ import openai
 import pytest
 
 from strictreply.testing import (
-    HTTPReply,
     LoopbackServer,
     ScriptServer,
     assistant,
@@ -18,7 +17,8 @@ from strictreply.testing import (
     native_call,
 )
 from strictreply.testing._control import ScriptControl
-from strictreply.testing._given import given_in, given_step
+from strictreply.testing._given import given_in
+from support.scripted import http
 from support.streamed_replies import events
 
 HEADER = "x-strictreply-fault"
@@ -119,10 +119,12 @@ def test_a_stream_of_any_spelling_is_translated(sdk: Any, of_responses: bool) ->
 def test_a_stream_that_is_cut_stays_cut(sdk: Any, of_responses: bool) -> None:
     """Half an event is sent as it was given, and no reader gets more of it."""
     assert asked(sdk, {"stream": CUT}, stream=True, of_responses=of_responses) == []
-    request = {"model": "m", "stream": True} | ({"input": "tea"} if of_responses else {})
-    served = given_step({"stream": CUT}, request).served
-    assert isinstance(served, HTTPReply)
-    assert served.body == CUT.encode()
+    turns = [{"role": "user", "content": "tea"}]
+    path = "responses" if of_responses else "chat/completions"
+    request = {"model": "m", "stream": True, "input" if of_responses else "messages": turns}
+    step = {HEADER: json.dumps({"stream": CUT})}
+    came = http.post(f"{sdk.base_url}{path}", json=request, headers=step)
+    assert (came.status_code, came.content) == (200, CUT.encode())
 
 
 def test_events_of_responses_are_not_translated(sdk: Any) -> None:

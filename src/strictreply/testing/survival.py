@@ -21,6 +21,7 @@ __all__ = [
     "OUTCOMES",
     "Baseline",
     "Cause",
+    "ClientVerdict",
     "Harm",
     "OutcomeWords",
     "ProbeOutcome",
