@@ -19,15 +19,14 @@ from unreliable_model import UnreliableModel
 import strictreply as sr
 from strictreply import Tool
 from strictreply.core import JSON, shape
-from strictreply.testing import HTTPReply, Kind, LoopbackServer, writer_named
-from strictreply.testing._serving import assembled
+from strictreply.testing import HTTPReply, Kind, LoopbackServer, record, writer_named
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.mounting import ScriptedClient
+from strictreply.testing.mounting import ScriptedClient, openai_client
 from support.cli.running import run_command
 from support.loops import some
 from support.openai_shapes import call, completion, message
 from support.testing.faults.spoken import strict_contract
-from support.testing.recorded_lines import judged
+from support.testing.recorded_lines import judged, lines_in
 from testing.faults.test_arguments import MADE, TOOLS
 
 
@@ -209,13 +208,23 @@ def test_a_conversation_of_items_is_one_of_messages() -> None:
 @pytest.mark.parametrize(
     "served", [GOOD, BAD, completion(message("hello")), completion(message("cut"), "length")]
 )
-def test_a_recorded_stream_is_the_response_it_told(served: Any) -> None:
+def test_a_recorded_stream_is_the_response_it_told(tmp_path: Path, served: Any) -> None:
     """Events are put together as the API means them; what broke off is no reply."""
-    response: Any = RESPONSES.written(served, {})
-    body = b"".join(RESPONSES.stream(response, {}))
-    assert assembled(body) == response
-    cut: Any = assembled(b"".join(RESPONSES.stream(response, {})[:-1]))
-    assert isinstance(sr.Contract().check(cut), sr.Invalid)
+    asked: Any = {"model": "m", "input": "hi", "stream": True}
+    whole: Any = RESPONSES.written(served, asked)
+    events = RESPONSES.stream(whole, asked)
+    streams = [
+        HTTPReply(200, RESPONSES.stream_headers, parts, framing="chunked")
+        for parts in (events, events[:-1])
+    ]
+    client: Any = record(openai_client(lambda _: streams.pop(0)), tmp_path / "shop.jsonl")
+    for _ in range(2):
+        assert list(client.responses.create(**asked))
+
+    complete, cut = lines_in(tmp_path / "shop.jsonl")
+    assert complete.response == whole
+    assert cut.response != whole
+    assert isinstance(sr.Contract().check(cut.response), sr.Invalid)
 
 
 def test_recorded_responses_are_judged(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from strictreply import Tool
 from strictreply.core import JSON
 from strictreply.core.schemas import KEYWORDS
 from strictreply.core.text import pointer_tokens
-from strictreply.schema._vocabulary import SchemaRule
+from strictreply.schema import SchemaRule
 from strictreply.testing import Fault, Kind, faults, ok
 from strictreply.testing._steps import Target
 from strictreply.testing.faults import (
