@@ -32,7 +32,7 @@ from strictreply.testing.faults._stream_faults import stream as streamed
 from strictreply.testing.mounting import async_openai_client, openai_client
 from support.loops import some
 from support.served_faults import entries_of
-from support.streamed_replies import events
+from support.streamed_replies import CHAT, events
 from support.strict_streams import codes_of
 from support.testing.faults.spoken import strict_contract
 
@@ -283,7 +283,7 @@ def test_a_strict_reader_takes_the_good_stream(tool: object, place: ReplyPlace) 
     target = Target.of(tool, place=place)
     assert codes_of(streamed(*GoodStream(target).events), target.contract) == []
     good: Any = ok.reply(tool, place=place).served
-    sent = HTTPReply(parts=events(good))
+    sent = HTTPReply(200, CHAT.stream_headers, events(good), framing="chunked")
     assert codes_of(sent, strict_contract(tool, place)) == []
 
 
