@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.cli._terminal import Status
-from support.cli.running import TOOLS, Command, Process
+from support.cli.running import TOOLS, Command, Process, Status
 
 pytestmark = pytest.mark.one_lane
 

@@ -9,14 +9,22 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import strictreply as sr
-from strictreply.testing._chat_writer import events
-from strictreply.wires._server_events import DONE, event
+from strictreply.core import JSON
+from strictreply.testing import writer_named
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, Server, http
 
 SEARCH: dict[str, Any] = {"name": "search", "parameters": SCHEMA}
 WEATHER: dict[str, Any] = {"name": "weather", "parameters": OTHER_SCHEMA}
 ASK: dict[str, Any] = {"model": "m", "messages": USER}
 EVENTS = {"content-type": "text/event-stream"}
+CHAT = writer_named("chat")
+event = CHAT.wire.event_bytes
+DONE = CHAT.wire.end_bytes
+
+
+def events(reply: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
+    """The events in which a server of chat completions streams a reply."""
+    return CHAT.stream(reply, {"stream_options": {"include_usage": usage}})
 
 
 def policy(**changed: Any) -> sr.RetryPolicy:
