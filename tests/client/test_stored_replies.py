@@ -20,12 +20,11 @@ from openai.types.responses import Response
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing._responses_writer import RESPONSES_WRITER
 from strictreply.values._errors import REASON_ADVICE
 from support import scripted_responses as sdk
 from support.loops import some
 from support.scripted import SCHEMA, Server, call, completion, http, status
-from support.streamed_replies import Body, over
+from support.streamed_replies import streamed_response
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 TOOLS = [{"type": "function", "function": {"name": "search", "parameters": SCHEMA}}]
@@ -47,7 +46,7 @@ class Invoice(BaseModel):
 
 def events(response: dict[str, Any]) -> Any:
     """Return a stream of a response."""
-    return over(Body(RESPONSES_WRITER.stream(response, {})))
+    return streamed_response(response)
 
 
 def done(given: Any) -> Any:

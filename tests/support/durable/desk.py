@@ -18,7 +18,6 @@ from openai import OpenAI
 
 import strictreply as sr
 from strictreply.integrations.dbos import DurableRuns
-from strictreply.loop._policy import LoopPolicy
 from strictreply.testing import ok
 from strictreply.testing._wire import Served
 
@@ -92,7 +91,7 @@ class Place:
             "desk",
             client,
             url=self.url,
-            loop=LoopPolicy(concurrency=self.concurrency),
+            loop=sr.LoopPolicy(concurrency=self.concurrency),
             model="desk",
         )
 
