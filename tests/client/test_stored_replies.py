@@ -20,7 +20,6 @@ from openai.types.responses import Response
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.values._errors import REASON_ADVICE
 from support import scripted_responses as sdk
 from support.loops import some
 from support.scripted import SCHEMA, Server, call, completion, http, status
@@ -449,7 +448,7 @@ def test_the_advice_fits_a_reply_that_is_not_asked_for_again() -> None:
     for error in refused(RETRIEVE_RESPONSE["retrieve"], WRONG_RESPONSE):
         assert error.reason == "stored"
         for told in (str(error), error.explain()):
-            assert REASON_ADVICE["stored"] in told
+            assert sr.Reason.STORED.advice in told
             assert "max_retries" not in told
 
 

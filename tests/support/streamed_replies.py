@@ -97,7 +97,7 @@ def events(reply: dict[str, Any], *, usage: bool = True) -> tuple[bytes, ...]:
     return writer_named("chat").stream(reply, {"stream_options": {"include_usage": usage}})
 
 
-def response_events(response: dict[str, Any]) -> tuple[bytes, ...]:
+def response_events(response: Any) -> tuple[bytes, ...]:
     """The events of a response of the Responses API."""
     return writer_named("responses").stream(response, {})
 

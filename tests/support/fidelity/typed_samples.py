@@ -8,14 +8,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, TypeAdapter
 
 from strictreply import Invalid
-from strictreply.contract._fidelity.core_schemas import NOT_REPRESENTABLE
 from strictreply.contract._models import adapter_of, document_of, instance_of
 from strictreply.core import JSON, Formats
 from strictreply.schema import Schema
 
 HUGE = 10**310
 BEYOND = 2**53 + 1
-CODE = f"args.{NOT_REPRESENTABLE}"
+CODE = "args.not_representable"
 
 
 class Level(enum.IntEnum):
