@@ -17,9 +17,9 @@ from typing import Any, Final, Literal
 from openai import OpenAI
 
 import strictreply as sr
+from strictreply.core import JSON
 from strictreply.integrations.dbos import DurableRuns
-from strictreply.testing import ok
-from strictreply.testing._wire import Served
+from strictreply.testing import HTTPReply, ok
 
 TOOLS: Final = ("look_up", "reserve", "notify")
 ANSWER: Final = "Your order is reserved."
@@ -124,12 +124,12 @@ class DeskModel:
         self.asked: Counter[str] = Counter()
         self._replies = {order: self._replies_about(order, shape) for order in (ORDER, POISON)}
 
-    def __call__(self, body: Any) -> Served:
+    def __call__(self, body: Any) -> JSON | HTTPReply:
         """Return the reply that follows the results in the messages."""
         told = sum(message["role"] == "tool" for message in body["messages"])
         self.asked[f"ask {told}"] += 1
         order = POISON if str(POISON) in body["messages"][0]["content"] else ORDER
-        served: Served = self._replies[order][told].served
+        served: JSON | HTTPReply = self._replies[order][told].served
         return served
 
     def _replies_about(self, order: int, shape: Shape) -> dict[int, Any]:
