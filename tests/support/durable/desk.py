@@ -26,6 +26,8 @@ ANSWER: Final = "Your order is reserved."
 ORDER: Final = 7
 POISON: Final = 666
 """The order that kills whoever looks it up."""
+DEATHS: Final = 5
+"""So many worker processes in a row die of a run before it is given up, as its page says."""
 SCHEMA: Final = {
     "type": "object",
     "properties": {"order": {"type": "integer"}},
