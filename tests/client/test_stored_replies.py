@@ -20,12 +20,10 @@ from openai.types.responses import Response
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing._responses_writer import RESPONSES_WRITER
-from strictreply.values._errors import REASON_ADVICE
 from support import scripted_responses as sdk
 from support.loops import some
 from support.scripted import SCHEMA, Server, call, completion, http, status
-from support.streamed_replies import Body, over
+from support.streamed_replies import streamed_response
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 TOOLS = [{"type": "function", "function": {"name": "search", "parameters": SCHEMA}}]
@@ -47,7 +45,7 @@ class Invoice(BaseModel):
 
 def events(response: dict[str, Any]) -> Any:
     """Return a stream of a response."""
-    return over(Body(RESPONSES_WRITER.stream(response, {})))
+    return streamed_response(response)
 
 
 def done(given: Any) -> Any:
@@ -450,7 +448,7 @@ def test_the_advice_fits_a_reply_that_is_not_asked_for_again() -> None:
     for error in refused(RETRIEVE_RESPONSE["retrieve"], WRONG_RESPONSE):
         assert error.reason == "stored"
         for told in (str(error), error.explain()):
-            assert REASON_ADVICE["stored"] in told
+            assert sr.Reason.STORED.advice in told
             assert "max_retries" not in told
 
 

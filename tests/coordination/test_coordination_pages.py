@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 
 from strictreply import Category
-from strictreply.coordination import ActionType, Reaction
-from strictreply.coordination._decisions import DEFAULT_REACTIONS
+from strictreply.coordination import ActionType, ErrorPolicy, Reaction
 from strictreply.coordination.actions import SHAPES, Need
 from support.pages import Page
 
@@ -81,4 +80,4 @@ def test_the_table_of_reactions_is_that_of_the_code() -> None:
         for names, what in PAGE.table("A table by category decides")
         for name in words(names)
     }
-    assert told == dict(DEFAULT_REACTIONS)
+    assert told == dict(ErrorPolicy().reactions)

@@ -23,7 +23,6 @@ from strictreply.sdks._transport import Transport
 from strictreply.values._requests import Definitions
 from strictreply.wires import WIRES
 from strictreply.wires._bodies import read_body
-from strictreply.wires._chat import CHAT
 from support.scripted import USER, Client, Server, call, completion, http, status
 
 
@@ -359,9 +358,9 @@ def test_a_completion_is_the_one_that_the_sdk_makes(body: Any) -> None:
     and dump.
     """
     first, second, third = raws(json.dumps(body).encode())
-    ours = parsed(CHAT, first)
+    ours = parsed(WIRES["chat"], first)
     theirs = third.parse()
-    kept = ReceivedResponse.of(CHAT, second)
+    kept = ReceivedResponse.of(WIRES["chat"], second)
     assert kept is not None
 
     assert not isinstance(body, dict) or repr(kept.parse()) == repr(theirs)
@@ -380,11 +379,11 @@ def test_a_valid_completion_is_made_by_pydantic_at_once(monkeypatch: pytest.Monk
         Server(answer).client().chat.completions.with_raw_response.create(model="m", messages=USER)
     )
     monkeypatch.setattr(ChatCompletion, "construct", None)  # not called
-    made: Any = parsed(CHAT, source)
+    made: Any = parsed(WIRES["chat"], source)
     assert made.choices[0].message.tool_calls[0].function.name == "f"
 
     assert made._request_id == "req_1"
-    assert parsed(CHAT, source) is made
+    assert parsed(WIRES["chat"], source) is made
     assert source.parse() is made
 
 

@@ -5,6 +5,7 @@ A careful reader says what it makes of the chunks that come out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,7 +19,6 @@ WEATHER: dict[str, Any] = {"name": "weather", "parameters": OTHER_SCHEMA}
 ASK: dict[str, Any] = {"model": "m", "messages": USER}
 EVENTS = {"content-type": "text/event-stream"}
 CHAT = writer_named("chat")
-event = CHAT.wire.event_bytes
 DONE = CHAT.wire.end_bytes
 
 
@@ -88,9 +88,30 @@ def over(body: Body) -> Any:
     return http.Response(200, headers=EVENTS, stream=body)
 
 
+def event(data: object) -> bytes:
+    """JSON as an event without a name, as servers of chat completions write it."""
+    return f"data: {json.dumps(data)}\n\n".encode()
+
+
+def typed_event(data: object) -> bytes:
+    """JSON as an event with the name of its type, as servers of the Responses API write it."""
+    kind = data.get("type") if isinstance(data, dict) else None
+    return f"event: {kind}\n".encode() + event(data)
+
+
+def response_events(response: Any) -> tuple[bytes, ...]:
+    """The events of a response of the Responses API."""
+    return writer_named("responses").stream(response, {})
+
+
 def streamed(reply: dict[str, Any], *, usage: bool = True) -> Any:
     """A step of a script: a completion in chunks, each of them a piece of the body."""
     return over(Body(events(reply, usage=usage)))
+
+
+def streamed_response(response: dict[str, Any]) -> Any:
+    """A step of a script: a response in events, each of them a piece of the body."""
+    return over(Body(response_events(response)))
 
 
 def chunk(delta: dict[str, Any], reason: str | None = None, **choice: Any) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.testing._responses_writer import as_response
+from strictreply.testing import writer_named
 from strictreply.wires import WIRES, wire_for, wire_of
 from support.scripted import SCHEMA, USER, Server, call, completion
 
@@ -20,7 +20,7 @@ CHAT_REQUEST: dict[str, Any] = {"model": "m", "messages": USER}
 
 def of_api(api: str, reply: dict[str, Any]) -> Any:
     """Return a completion as a response of an API."""
-    return reply if api == "chat" else as_response(reply, {"model": "m"})
+    return writer_named(api).written(reply, {"model": "m"})
 
 
 @pytest.mark.parametrize("api", WIRES)

@@ -799,6 +799,11 @@ def _accepted(ask: CallPlan, turn: Asked, fits: Fits, attempts: tuple[Attempt, .
     wire = ask.wire
     is_spliced = not fits.is_exact
 
+    if isinstance(turn, Correction) and wire.replay.settled is not None:
+        settled = wire.replay.settled(draft, turn.first)
+        is_spliced |= settled is not draft
+        draft = settled
+
     if isinstance(turn, Correction) and (turn.answers.is_bound or wire.replay.is_bound(draft)):
         # thoughts behind a correction are bound to it, and the caller's history has none
         draft = wire.replay.with_thoughts(draft, turn.first if draft.calls else None)

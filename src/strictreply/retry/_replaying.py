@@ -112,13 +112,15 @@ def encodable(turns: list[Message]) -> list[Message]:
 def _replayable(contract: Contract, draft: Draft, replay: Replay) -> bool:
     """Return whether servers take the calls back in a history.
 
-    They do when the names are allowed and the arguments are JSON objects, or wrapped in one.
+    They do when the names are allowed and the arguments are JSON objects, or their wire makes such.
     """
     if contract.channel != "native" or not draft.calls:
         return False
+    if replay.is_verbatim:
+        return True
     if not all(_has_taken_name(contract, call) for call in draft.calls):
         return False
-    if not (replay.is_verbatim or all(map(_is_readable, draft.calls))):
+    if not all(map(_is_readable, draft.calls)):
         return False
 
     # long ones are replayed only where they carry what a provider wants back

@@ -16,7 +16,9 @@ What the API refuses in a conversation, and how a turn is written so that it tak
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from operator import is_
 from typing import Any
 
@@ -32,6 +34,10 @@ RESULT = "tool_result"
 TEXT = "text"
 THOUGHTS = ("thinking", "redacted_thinking")
 """The types of blocks that hold thoughts."""
+
+_LONGEST_NAME = 128
+_NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{_LONGEST_NAME}}}")
+_NOT_OF_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 UNREADABLE = "INVALID_JSON"
 """The member that holds what a model wrote in place of a call's input."""
@@ -118,12 +124,13 @@ def blocks_of(draft: Draft) -> list[Any]:
 
 
 def _with_text(blocks: list[Any], text: str | None) -> list[Any]:
-    """Return blocks with another text, at the place of the first one, else before the calls."""
+    """Return blocks with another text, at the place of the last one, else before the calls."""
     new = [text_block(text)] if text else []
-    places = [at for at, block in enumerate(blocks) if kind_of(block) in (TEXT, CALL)]
-    at = places[0] if places else len(blocks)
-    behind = [block for block in blocks[at:] if not _is_text(block)]
-    return [*blocks[:at], *new, *behind]
+    texts = [at for at, block in enumerate(blocks) if _is_text(block)]
+    calls = [at for at, block in enumerate(blocks) if kind_of(block) == CALL]
+    at = [*texts[-1:], *calls[:1], len(blocks)][0]
+    before = [block for block in blocks[:at] if not _is_text(block)]
+    return [*before, *new, *(block for block in blocks[at:] if not _is_text(block))]
 
 
 def _written_call(call: DraftCall) -> JSONObject:
@@ -163,20 +170,30 @@ def turns_of(answered: Answered) -> list[Message]:
 
 
 def _whole(blocks: Iterable[Any]) -> list[Any]:
-    """Return blocks without those that the API does not take: blank texts, a thought cut off."""
-    left = [block for block in blocks if not _is_blank(block)]
-    while left and kind_of(left[-1]) in THOUGHTS and not _is_signed(left[-1]):
+    """Return blocks without those that the API does not take: empty texts, thoughts at the end.
+
+    A blank text is taken beside what says something.
+    """
+    left = [block for block in blocks if not _is_text(block) or block["text"]]
+    if all(map(_is_blank, left)):
+        return []
+
+    while left and kind_of(left[-1]) in THOUGHTS:
         left.pop()
 
     return left
 
 
 def _sendable(blocks: Iterable[Any]) -> list[Any]:
-    """Return blocks whose inputs are objects."""
+    """Return blocks whose calls have a name that the API takes, and an object as their input."""
     return [_readable(block) if kind_of(block) == CALL else block for block in blocks]
 
 
 def _readable(block: JSONObject) -> JSONObject:
+    name = block.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        block = {**block, "name": _NOT_OF_NAMES.sub("_", str(name))[:_LONGEST_NAME] or "_"}
+
     given = block.get("input")
     if isinstance(given, dict):
         return block
@@ -236,9 +253,16 @@ def _is_signed(block: object) -> bool:
 
 
 def is_bound(draft: Draft) -> bool:
-    """Return whether a signed thought binds a reply to all that stands before it."""
+    """Return whether a reply is bound to all that stands before it.
+
+    A signed thought binds it, and a call that the server runs and has not answered, or has answered
+    in another turn.
+    """
     source: Any = draft.source
-    return isinstance(source, list | tuple) and any(map(_is_signed, source))
+    if not isinstance(source, list | tuple):
+        return False
+
+    return any(map(_is_signed, source)) or bool(_loose_in(source))
 
 
 def _assistants_blocks(turns: Iterable[Any]) -> Iterator[Any]:
@@ -260,10 +284,54 @@ def ids_in(turns: Iterable[Any]) -> list[str]:
 
 
 def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
-    """Return a reply with the thoughts of another one in place of its own; None: without any."""
+    """Return a reply with the thoughts of another one in place of its own; None: without any.
+
+    Only those with which the other one begins: they are bound to nothing of that reply.
+    """
     own = [block for block in blocks_of(draft) if kind_of(block) not in THOUGHTS]
     firsts = [] if first is None else blocks_of(first)
-    return draft_of([*(block for block in firsts if kind_of(block) in THOUGHTS), *own])
+    leading = takewhile(lambda block: kind_of(block) in THOUGHTS, firsts)
+    return draft_of([*leading, *own])
+
+
+def _results_for(block: object) -> object:
+    """Return the id of the server's call that a block is the result of; None for any other."""
+    is_result = str(kind_of(block)).endswith("_tool_result")
+    return peek(block, "tool_use_id") if is_result else None
+
+
+def _is_servers_call(block: object) -> bool:
+    return kind_of(block) != CALL and str(kind_of(block)).endswith(f"_{CALL}")
+
+
+def _loose_in(blocks: Sequence[Any]) -> list[object]:
+    """Return the ids of calls that the server runs whose call or result stands in another turn."""
+    calls = {peek(block, "id") for block in blocks if _is_servers_call(block)}
+    results = {id_ for block in blocks if (id_ := _results_for(block)) is not None}
+    return [*calls.symmetric_difference(results)]
+
+
+def settled(draft: Draft, first: Draft) -> Draft:
+    """Return an accepted reply as one that answers the caller's own messages.
+
+    Results of calls that the server runs come behind their call, which may stand in the ``first``
+    reply. One whose call no reply of the caller has is left out.
+    """
+    blocks = blocks_of(draft)
+    if not _loose_in(blocks):
+        return draft
+
+    calls = {peek(block, "id"): block for block in blocks_of(first) if _is_servers_call(block)}
+    known = {peek(block, "id") for block in blocks if _is_servers_call(block)}
+    made: list[Any] = []
+    for block in blocks:
+        id_ = _results_for(block)
+        if id_ is None or id_ in known:
+            made.append(block)
+        elif id_ in calls:
+            made += [calls[id_], block]
+
+    return draft_of(made)
 
 
 def joined(begun: Draft, rest: Draft) -> Draft:
@@ -296,6 +364,7 @@ TURNS = Replay(
     ids=ids_in,
     with_thoughts=with_thoughts,
     joined=joined,
+    settled=settled,
     is_verbatim=True,
 )
 """How a reply goes back in turns of the Messages API."""

@@ -248,8 +248,13 @@ class Replay:
     """Return a reply with the thoughts of another one in place of its own; None: without any."""
     joined: Callable[[Draft, Draft], Draft] | None = None
     """Return a paused reply with what continues it; None where the API pauses none."""
+    settled: Callable[[Draft, Draft], Draft] | None = None
+    """Return an accepted reply as one to the caller's own messages, given the first to these.
+
+    None where it is that already.
+    """
     is_verbatim: bool = False
-    """Whether a reply goes back whole, whatever its length; input that is no object is wrapped."""
+    """Whether a reply goes back whole, whatever its length: its wire writes what servers take."""
 
 
 class Demanding(Protocol):
