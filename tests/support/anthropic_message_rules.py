@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from support.anthropic_judging import Asked, Rules
@@ -309,23 +310,29 @@ def _signatures(asked: Asked) -> Iterator[str]:
     "thinking.kept", "docs: extended thinking with tool use; NousResearch/hermes-agent"
 )
 def _thinking_kept(asked: Asked) -> Iterator[str]:
-    """Part of the thinking of a reply does not go back alone.
+    """Of consecutive thoughts all go back, or none.
 
+    "The entire sequence of consecutive thinking blocks must match" (extended thinking, tool use).
     The API keeps no replies: thinking of another one, valid where it stands, does as well, and a
     call without any is refused only where thinking has to come first.
     """
     replies = asked.history.replies if asked.history else {}
     for turn in present_loop(asked.turns):
         contents = [replies[id_] for id_ in _known_ids(turn, replies)]
-        sent = [one for content in contents for one in content if one["type"] in THOUGHTS]
         back = [block.value for block in turn.thoughts]
-        kept = [one for one in sent if one in back]
-        if len(kept) not in {0, len(sent)}:
+        runs = [run for content in contents for run in _runs_of_thoughts(content)]
+        kept = [sum(one in back for one in run) for run in runs]
+        if any(count not in {0, len(run)} for count, run in zip(kept, runs, strict=True)):
             yield (
                 f"messages.{turn.message}.content.0: `thinking` or `redacted_thinking` blocks in "
                 "the latest assistant message cannot be modified. These blocks must remain as they "
                 "were in the original response."
             )
+
+
+def _runs_of_thoughts(content: list[JSONObject]) -> list[list[JSONObject]]:
+    runs = groupby(content, lambda one: one["type"] in THOUGHTS)
+    return [[*run] for is_thought, run in runs if is_thought]
 
 
 def _known_ids(turn: Turn, replies: dict[str, list[JSONObject]]) -> list[str]:

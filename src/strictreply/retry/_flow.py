@@ -800,7 +800,7 @@ def _accepted(ask: CallPlan, turn: Asked, fits: Fits, attempts: tuple[Attempt, .
     is_spliced = not fits.is_exact
 
     if isinstance(turn, Correction) and wire.replay.settled is not None:
-        settled = wire.replay.settled(draft, turn.first)
+        settled = wire.replay.settled(draft, turn.request.behind)
         is_spliced |= settled is not draft
         draft = settled
 

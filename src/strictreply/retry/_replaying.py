@@ -116,11 +116,9 @@ def _replayable(contract: Contract, draft: Draft, replay: Replay) -> bool:
     """
     if contract.channel != "native" or not draft.calls:
         return False
-    if replay.is_verbatim:
-        return True
     if not all(_has_taken_name(contract, call) for call in draft.calls):
         return False
-    if not all(map(_is_readable, draft.calls)):
+    if not (replay.is_verbatim or all(map(_is_readable, draft.calls))):
         return False
 
     # long ones are replayed only where they carry what a provider wants back

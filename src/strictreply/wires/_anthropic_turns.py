@@ -16,7 +16,6 @@ What the API refuses in a conversation, and how a turn is written so that it tak
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import is_
@@ -34,10 +33,6 @@ RESULT = "tool_result"
 TEXT = "text"
 THOUGHTS = ("thinking", "redacted_thinking")
 """The types of blocks that hold thoughts."""
-
-_LONGEST_NAME = 128
-_NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{_LONGEST_NAME}}}")
-_NOT_OF_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 UNREADABLE = "INVALID_JSON"
 """The member that holds what a model wrote in place of a call's input."""
@@ -156,7 +151,9 @@ def message_of(draft: Draft) -> Message:
 def turns_of(answered: Answered) -> list[Message]:
     """Return a bad reply as the assistant's turn, and the user's turn that answers it."""
     draft = answered.draft
-    blocks = _whole(blocks_of(draft))
+    source: Any = draft.source or ()
+    is_quoted = not draft.calls and any(kind_of(block) == CALL for block in source)
+    blocks = _quoting(draft, source) if is_quoted else _whole(blocks_of(draft))
     said: list[JSON] = [
         _result(call, text) | {"is_error": True}
         for call, text in zip(draft.calls, answered.results, strict=True)
@@ -167,6 +164,22 @@ def turns_of(answered: Answered) -> list[Message]:
     # a reply of nothing cannot be a turn: the API takes no empty content
     assistant = [_turn(_sendable(blocks))] if blocks else []
     return [*assistant, {"role": "user", "content": said}]
+
+
+def _quoting(draft: Draft, source: Sequence[Any]) -> list[Any]:
+    """Return blocks whose calls are quoted in the text, where they cannot stand by themselves.
+
+    Beside them no thought is whole, and no call that the server has still to run. What answers one
+    of an earlier turn stays.
+    """
+    calls = {peek(block, "id") for block in source if _is_servers_call(block)}
+    ids = [_results_for(block) for block in source]
+    owed = [
+        block
+        for block, id_ in zip(source, ids, strict=True)
+        if id_ is not None and id_ not in calls
+    ]
+    return [*owed, text_block(draft.text or "")]
 
 
 def _whole(blocks: Iterable[Any]) -> list[Any]:
@@ -185,15 +198,11 @@ def _whole(blocks: Iterable[Any]) -> list[Any]:
 
 
 def _sendable(blocks: Iterable[Any]) -> list[Any]:
-    """Return blocks whose calls have a name that the API takes, and an object as their input."""
+    """Return blocks whose inputs are objects."""
     return [_readable(block) if kind_of(block) == CALL else block for block in blocks]
 
 
 def _readable(block: JSONObject) -> JSONObject:
-    name = block.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        block = {**block, "name": _NOT_OF_NAMES.sub("_", str(name))[:_LONGEST_NAME] or "_"}
-
     given = block.get("input")
     if isinstance(given, dict):
         return block
@@ -286,7 +295,8 @@ def ids_in(turns: Iterable[Any]) -> list[str]:
 def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
     """Return a reply with the thoughts of another one in place of its own; None: without any.
 
-    Only those with which the other one begins: they are bound to nothing of that reply.
+    Only those with which the other one begins: they are bound to nothing of it, and the API takes
+    all thoughts that follow each other, or none.
     """
     own = [block for block in blocks_of(draft) if kind_of(block) not in THOUGHTS]
     firsts = [] if first is None else blocks_of(first)
@@ -311,27 +321,27 @@ def _loose_in(blocks: Sequence[Any]) -> list[object]:
     return [*calls.symmetric_difference(results)]
 
 
-def settled(draft: Draft, first: Draft) -> Draft:
+def settled(draft: Draft, hidden: Iterable[Message]) -> Draft:
     """Return an accepted reply as one that answers the caller's own messages.
 
-    Results of calls that the server runs come behind their call, which may stand in the ``first``
-    reply. One whose call no reply of the caller has is left out.
+    The ``hidden`` turns are those behind them that the caller never sees. A result of a call that
+    the server runs comes with its call where that is hidden; a hidden result of a call in the
+    caller's own messages comes first.
     """
     blocks = blocks_of(draft)
-    if not _loose_in(blocks):
-        return draft
-
-    calls = {peek(block, "id"): block for block in blocks_of(first) if _is_servers_call(block)}
+    unseen = [*_assistants_blocks(hidden)]
+    calls = {peek(block, "id"): block for block in unseen if _is_servers_call(block)}
     known = {peek(block, "id") for block in blocks if _is_servers_call(block)}
-    made: list[Any] = []
+    owed = [one for one in unseen if (id_ := _results_for(one)) is not None and id_ not in calls]
+
+    made = [block for block in owed if _results_for(block) not in known]
     for block in blocks:
         id_ = _results_for(block)
-        if id_ is None or id_ in known:
-            made.append(block)
-        elif id_ in calls:
-            made += [calls[id_], block]
+        if id_ in calls and id_ not in known:
+            made.append(calls[id_])
+        made.append(block)
 
-    return draft_of(made)
+    return draft if len(made) == len(blocks) else draft_of(made)
 
 
 def joined(begun: Draft, rest: Draft) -> Draft:

@@ -248,8 +248,8 @@ class Replay:
     """Return a reply with the thoughts of another one in place of its own; None: without any."""
     joined: Callable[[Draft, Draft], Draft] | None = None
     """Return a paused reply with what continues it; None where the API pauses none."""
-    settled: Callable[[Draft, Draft], Draft] | None = None
-    """Return an accepted reply as one to the caller's own messages, given the first to these.
+    settled: Callable[[Draft, Iterable[Message]], Draft] | None = None
+    """Return an accepted reply as one to the caller's messages, given the hidden turns behind them.
 
     None where it is that already.
     """
