@@ -121,8 +121,8 @@ def test_what_an_sdk_guards_is_there() -> None:
         for name in path.split("."):
             found = getattr(found, name)
         assert callable(found.create)
-        assert OPENAI.named(*door.response) is OPENAI.response_type(door.wire)
-        assert OPENAI.named(*door.event) is OPENAI.event_type(door.wire)
+        assert OPENAI.named(*door.response) is OPENAI.response_type(door)
+        assert OPENAI.named(*door.event) is OPENAI.event_type(door)
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.package)

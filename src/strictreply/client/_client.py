@@ -60,7 +60,7 @@ from strictreply.values._limits import (
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
 from strictreply.values._requests import AnswerFormat
-from strictreply.wires import WIRES, Api, wire_named
+from strictreply.wires import Api, wire_named
 from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
 
         As with that method, several calls at once are allowed unless the request forbids them.
         """
-        return cast("Completion", self._guard.namespaces.made(WIRES["chat"], **keywords))
+        return cast("Completion", self._guard.namespaces.made("chat.completions", **keywords))
 
     def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: CallForm, answer_format: AnswerFormat | None
@@ -263,7 +263,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
 
     async def create(self, **keywords: Unpack[CallKeywords]) -> Completion:
         """Make one call like ``chat.completions.create``; see :meth:`StrictClient.create`."""
-        return cast("Completion", await self._guard.namespaces.made(WIRES["chat"], **keywords))
+        return cast("Completion", await self._guard.namespaces.made("chat.completions", **keywords))
 
     async def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: CallForm, answer_format: AnswerFormat | None

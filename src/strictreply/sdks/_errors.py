@@ -160,7 +160,7 @@ def _completion(last: Sent | None, transport: Transport) -> object:
         return None  # an error of the API that says the same
 
     if last.is_stream:
-        return sdk_for(transport.client).response_type(transport.wire).model_construct(**last.plain)
+        return sdk_for(transport.client).response_type(transport.door).model_construct(**last.plain)
 
     return last.source.parse() if is_raw(last.source) else last.source
 

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from strictreply.sdks._calling import called_with
-from strictreply.sdks._known import sdk_for
 from strictreply.sdks._low_requests import Posting, Stored
 from strictreply.sdks._sdk import no_pages
 from strictreply.sdks._transport import CallForm, Transport, passing
@@ -98,23 +97,23 @@ def _made(
     if place is None:
         return _passed(inner, name, head, given)
 
-    transport: Transport = client._guard.namespaces.transport(place.wire)  # noqa: SLF001
+    path = place.path
+    transport: Transport = client._guard.namespaces.transport(path)  # noqa: SLF001
     if passing.get() is transport:
         alone = transport.alone
         return getattr(type(alone), name)(alone, *head, **given)
 
     if name == "get_api_list" or place.brings == "list":
-        path = sdk_for(inner).path_of(place.wire)
         raise NotImplementedError(f"{path}.list() cannot be guarded: {no_pages(path)}")
 
     if place.brings == "stored":
         head = posting.head_for(client._guard.stored_ids.path_known_to_server)  # noqa: SLF001
-        stored = Stored(inner, name, head, given, answer=answer)
-        return client._stored_reply(place.wire, stored)  # noqa: SLF001
+        stored = Stored(inner, name, head, given, answer=answer, path=path)
+        return client._stored_reply(transport.wire, stored)  # noqa: SLF001
 
-    keywords = posting.keywords(place.wire)
-    way = CallForm("true", posting=posting)
-    return client._drop_in(place.wire, keywords, way, None)  # noqa: SLF001
+    keywords = posting.keywords(path)
+    way = CallForm("true", path, posting=posting)
+    return client._drop_in(transport.wire, keywords, way, None)  # noqa: SLF001
 
 
 def _passed(inner: object, name: str, head: tuple[object, ...], given: JSONObject) -> object:

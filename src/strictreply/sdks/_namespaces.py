@@ -26,7 +26,7 @@ from strictreply.sdks._posting import (
     form_in,
     sent_by,
 )
-from strictreply.sdks._sdk import SDK, Door
+from strictreply.sdks._sdk import SDK
 from strictreply.sdks._shapes import WrappedClient
 from strictreply.sdks._transport import (
     CallForm,
@@ -175,24 +175,31 @@ class Namespaces:
         self._made: dict[str, tuple[Any, Any]] = {}
         self.forms: dict[str, Any] = {}
 
-    def transport(self, wire: Wire) -> Transport:
-        """Return the way to an API; raise TypeError when the client has none."""
-        if wire.name not in self.transports:
-            self.transports[wire.name] = Transport(self._client, wire)
+    def transport(self, path: str) -> Transport:
+        """Return the way to the namespace at a path; raise TypeError when the client has none."""
+        if path not in self.transports:
+            self.transports[path] = Transport(self._client, path)
 
-        return self.transports[wire.name]
+        return self.transports[path]
 
-    def made(self, wire: Wire, /, **keywords: object) -> Any:
-        """Make one guarded call.
+    def way_to(self, wire: Wire, path: str | None = None) -> Transport:
+        """Return the way to a namespace of an API; None for the path of its usual one.
+
+        Raises what :meth:`transport` does.
+        """
+        return self.transport(path or self._sdk.path_of(wire))
+
+    def made(self, path: str, /, **keywords: object) -> Any:
+        """Make one guarded call of the namespace at a path.
 
         A call that is already ours, on its way through what somebody has put over ``create``, is
         sent.
         """
-        transport = self.transport(wire)
+        transport = self.transport(path)
         if passing.get() is transport:
             return transport.create(**keywords)
 
-        return self._call(wire, keywords, CallForm(), None)
+        return self._call(transport.wire, keywords, CallForm(path=path), None)
 
     def is_guarded(self, name: str) -> bool:
         """Return whether a member of the client leads to guarded methods, or is refused."""
@@ -213,9 +220,9 @@ class Namespaces:
         door = self._sdk.doors.get(path)
         if door is not None and sdk_of(inner) is None:
             refused = _refused_of_others(self._sdk, path)
-            return _Namespace(path, inner, refused, create=partial(self.made, door.wire))
+            return _Namespace(path, inner, refused, create=partial(self.made, path))
         if door is not None:
-            return self._guarded(path, inner, door)
+            return self._guarded(path, inner)
         if path in self._sdk.refused:
             kind: Any = type(inner)
             return self._like(inner, _refusing_class(kind, self._sdk.refusal(path)))
@@ -232,17 +239,17 @@ class Namespaces:
         vars(made).update(inside)
         return made
 
-    def _guarded(self, path: str, inner: object, door: Door) -> object:
+    def _guarded(self, path: str, inner: object) -> object:
         mixin = GuardedAsyncMethods if is_async_sdks(inner) else GuardedMethods
         refused = {
             name: self._sdk.refusal(f"{path}.{name}")
             for name in self._sdk.refused_in(path)
             if hasattr(inner, name)
         }
-        transport = self.transport(door.wire)
+        transport = self.transport(path)
         kind: Any = type(inner)
         mixed = _mixed(mixin, kind, tuple(refused.items()))
-        return self._like(inner, mixed, call=self._call, transport=transport, door=door)
+        return self._like(inner, mixed, call=self._call, transport=transport)
 
     def patched_create(self, wire: Wire) -> object:
         """Return what somebody has put in the place of the ``create`` of an API.
@@ -357,30 +364,27 @@ class _Guarded:
 
     _strictreply_call: Call
     _strictreply_transport: Transport
-    _strictreply_door: Door
 
     def _created(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
         if passing.get() is transport:
             return transport.create(**keywords)
 
-        door = self._strictreply_door
+        door = transport.door
         wanted = keywords.get("response_format")
         is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
         is_whole = keywords.keys() >= door.needed and door.foreign.isdisjoint(keywords)
         if is_class or not is_whole:
             # the SDK says what is wrong, where it knows
             sent_by(super().create, keywords)  # type: ignore[misc]
-            raise TypeError(
-                f"{sdk_for(transport.client).path_of(transport.wire)}.create() cannot take these "
-                "keywords together"
-            )
+            raise TypeError(f"{transport.path}.create() cannot take these keywords together")
 
-        return self._strictreply_call(transport.wire, keywords, CallForm(_form(keywords)), None)
+        way = CallForm(_form(keywords), transport.path)
+        return self._strictreply_call(transport.wire, keywords, way, None)
 
     def _parsed(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
-        door = self._strictreply_door
+        door = transport.door
         form = _form(keywords)
         ours = {name: keywords.pop(name) for name in OUR_KEYWORDS & keywords.keys()}
         keywords = settled(keywords)
@@ -399,14 +403,15 @@ class _Guarded:
 
         finish = partial(door.parsed, sent["options"]["post_parser"], is_class)
         format_ = asked.format if is_class and isinstance(asked.format, AnswerFormat) else None
-        return self._strictreply_call(transport.wire, keywords, CallForm(form, finish), format_)
+        way = CallForm(form, transport.path, finish)
+        return self._strictreply_call(transport.wire, keywords, way, format_)
 
     def _judging_stored(self, keywords: JSONObject) -> object:
         """Return this namespace, for a stream of a stored reply one that knows its answer's class.
 
         The SDK parses the text into that class, whatever was asked for when the reply was made.
         """
-        answer = keywords.get(self._strictreply_door.answer_keyword)
+        answer = keywords.get(self._strictreply_transport.door.answer_keyword)
         if not isinstance(keywords.get("response_id"), str) or not isinstance(answer, type):
             return self
 

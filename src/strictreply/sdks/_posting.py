@@ -20,11 +20,10 @@ from typing import Any, NoReturn, TypeGuard, TypeVar
 
 from strictreply.sdks._bounds import check_size
 from strictreply.sdks._known import HTTP_LIBRARIES, OF_CLIENTS, is_sdks_own, sdk_for, sdk_of
-from strictreply.sdks._sdk import SDK
+from strictreply.sdks._sdk import SDK, Door
 from strictreply.sdks._shapes import HttpResponse, Namespace, RawResponse
 from strictreply.values._limits import JSONObject
 from strictreply.values._requests import Definitions
-from strictreply.wires._wire import Wire
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -132,8 +131,8 @@ class Answering:
 
     client: Any
     """The SDK's client."""
-    wire: Wire
-    """The API that the request goes to."""
+    door: Door
+    """The namespace whose request it is."""
     form: str | None = None
     """The form that the caller wants, as in :class:`CallForm`."""
     is_stream: bool = False
@@ -170,7 +169,7 @@ class Answering:
             return sent
 
         sdk = sdk_for(self.client)
-        kind = sdk.response_type(self.wire)
+        kind = sdk.response_type(self.door)
 
         if sent is not http:
             if getattr(sent, "_cast_to", None) is sdk.http_type:
@@ -188,7 +187,7 @@ class Answering:
             client=self.client,
             stream=self.is_stream,
             stream_cls=self.stream_cls,
-            options=_bare_options(sdk, self.wire.path),
+            options=_bare_options(sdk, self.door.wire.path),
             retries_taken=0,
         )
 
@@ -217,7 +216,7 @@ class ReceivedResponse:
     """The object, once it was made; None until then."""
 
     @classmethod
-    def of(cls, wire: Wire, raw: object) -> ReceivedResponse | None:
+    def of(cls, door: Door, raw: object) -> ReceivedResponse | None:
         """Return what is in a raw response of the SDK.
 
         None for anything else, and where the SDK itself has to parse it.
@@ -229,7 +228,7 @@ class ReceivedResponse:
         source: Any = raw
 
         client = source._client
-        kind = sdk.response_type(wire)
+        kind = sdk.response_type(door)
 
         if getattr(client, "_strict_response_validation", True):
             return None
@@ -247,7 +246,7 @@ class ReceivedResponse:
         if not all(map(is_sdks_own, called)):
             return None
 
-        return cls(kind, sdk.door_of(wire).validated, source.content, source.request_id)
+        return cls(kind, door.validated, source.content, source.request_id)
 
     def valid(self) -> object:
         """Return a response that is valid in every type, in a fraction of the SDK's time.
@@ -272,9 +271,9 @@ class ReceivedResponse:
         return self.made
 
 
-def parsed(wire: Wire, source: Any) -> Any:
+def parsed(door: Door, source: Any) -> Any:
     """Return the SDK's own object for a raw response, made once."""
-    came = ReceivedResponse.of(wire, source)
+    came = ReceivedResponse.of(door, source)
     if came is not None and came.kind not in source._parsed_by_type:
         made = came.valid()
         if made is not None:

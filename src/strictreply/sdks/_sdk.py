@@ -40,6 +40,8 @@ class Door:
 
     Takes the SDK's own parser, whether a class was asked for, the response and its reply.
     """
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The parameters of a query by which its requests differ from those of the usual namespace."""
     refused_queries: frozenset[str] = frozenset()
     """The parameters of a request's query with which its replies cannot be judged."""
     posts_stored: bool = False
@@ -108,21 +110,17 @@ class SDK:
         """Return the path of the usual namespace of an API; raise TypeError where it has none."""
         return _path_of(self, wire.name)
 
-    def door_of(self, wire: Wire) -> Door:
-        """Return the usual namespace of an API."""
-        return self.doors[_path_of(self, wire.name)]
-
     def named(self, module: str, name: str) -> Any:
         """Return what a module of the package holds, the package itself for an empty module."""
         return _named(self.package, module, name)
 
-    def response_type(self, wire: Wire) -> Any:
-        """Return the class of a response of an API."""
-        return _named(self.package, *self.door_of(wire).response)
+    def response_type(self, door: Door) -> Any:
+        """Return the class of a response of a namespace."""
+        return _named(self.package, *door.response)
 
-    def event_type(self, wire: Wire) -> object:
-        """Return the class of an event of the streams of an API."""
-        return _named(self.package, *self.door_of(wire).event)
+    def event_type(self, door: Door) -> object:
+        """Return the class of an event of the streams of a namespace."""
+        return _named(self.package, *door.event)
 
     @property
     def http_type(self) -> object:

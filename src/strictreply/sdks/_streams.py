@@ -41,7 +41,7 @@ def as_sdks_stream(
         made = raw_over(raw, body, way.form, raw._stream_cls)
         made = made.parse() if way.form is None else made
     else:
-        of_event = sdk.event_type(wire)
+        of_event = sdk.event_type(transport.door)
         made = kind(cast_to=of_event, response=body, client=transport.client)
 
     # the SDK's own stream, of which nothing else reads the events
