@@ -17,6 +17,7 @@ from strictreply.schema._vocabulary import IN_PLACE
 from strictreply.values._errors import ContractError, warn_of_declaration
 from strictreply.values._issues import kind_words, pointer, printable, quote
 from strictreply.values._limits import JSONObject
+from strictreply.wires._anthropic_requests import common_form
 from strictreply.wires._members import peek
 
 _NOT_GIVEN = frozenset({"NotGiven", "Omit"})
@@ -52,6 +53,7 @@ _SCHEMA_WORDS = (
     "oneOf",
     "allOf",
 )
+_OPENAIS = frozenset({"function", "parameters"})
 _NEAR = 0.81  # the similarity of a misspelling; ``x-name`` is just below it
 
 
@@ -88,9 +90,12 @@ def given(members: Mapping[str, object]) -> JSONObject:
 def read_definition(definition: Mapping[str, object], *, is_strangers: bool = False) -> Definition:
     """Read ``{"type": "function", "function": {…}}``, or what stands inside ``function``.
 
-    Of a definition of strangers, only the name has to be of the right type: the others that are not
-    are passed on as they are. Raises ContractError with the path of a faulty member.
+    ``{"name": …, "input_schema": …}``, the form of Anthropic's API, is read alike. Of a definition
+    of strangers, only the name has to be of the right type: the others that are not are passed on
+    as they are. Raises ContractError with the path of a faulty member.
     """
+    if is_anthropics(definition):
+        definition = common_form(dict(definition))
     if definition.get("type", "function") != "function":
         raise ContractError('only tools of the type "function" can be declared', path="/type")
 
@@ -125,6 +130,12 @@ def read_definition(definition: Mapping[str, object], *, is_strangers: bool = Fa
     read = {key: value for key, value in body.items() if key not in within}
     description = read.get("description") or ""
     return Definition(body["name"], description, parameters, read.get("strict"), vendor)
+
+
+def is_anthropics(definition: object) -> bool:
+    """Return whether a definition has the form of Anthropic's API, a mapping or an object."""
+    has_other = isinstance(definition, Mapping) and not definition.keys().isdisjoint(_OPENAIS)
+    return isinstance(peek(definition, "input_schema"), Mapping) and not has_other
 
 
 def read_mcp(entry: object) -> Definition:

@@ -111,6 +111,8 @@ def judge_opened(contract: Contract, opened: Opened) -> Verdict:
 
     All of it shares one budget of work.
     """
+    if opened.is_paused:
+        return Invalid((Issue.of(Code.REPLY_PAUSED),))
     if opened.served and contract.choice == "required":  # a tool was called
         contract = contract.with_choice("auto")
 

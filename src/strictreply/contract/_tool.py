@@ -20,6 +20,7 @@ from strictreply.contract._context import ContextParameter, context_parameters
 from strictreply.contract._definitions import (
     VendorMembers,
     about_tool,
+    is_anthropics,
     read_custom,
     read_definition,
     read_mcp,
@@ -339,14 +340,15 @@ class Tool(Generic[P, R_co]):
     ) -> Tool[..., Any]:
         """Declare an OpenAI tool definition.
 
-        It is ``{"type": "function", "function": {…}}``, or what stands inside ``function``. Missing
-        ``parameters`` mean none; ``strict`` and vendors' members (``cache_control``) stay in the
+        It is ``{"type": "function", "function": {…}}``, or what stands inside ``function``; that of
+        Anthropic's API, ``{"name": …, "input_schema": …}``, is read alike. Missing ``parameters``
+        mean none; ``strict`` and vendors' members (``cache_control``) stay in the
         definition. A tool of the type ``custom`` takes a text, checked by its grammar where that
         is a regular expression. Raises ContractError with the path of the member that is
         wrong, or looks like a known one misspelt. Warns with ContractWarning of words of JSON
         Schema beside ``parameters`` (``required``), where they have no effect.
         """
-        if definition.get("type") == "custom":
+        if definition.get("type") == "custom" and not is_anthropics(definition):
             custom, schema = read_custom(definition)
             name = custom["name"]
             words = custom.get("description") or ""
@@ -684,7 +686,7 @@ def _strangers(
 
     When its schema cannot be checked, its calls are only held to its name and a JSON object.
     """
-    if definition.get("type") == "custom":
+    if definition.get("type") == "custom" and not is_anthropics(definition):
         return Tool.from_openai(definition, extra=extra, formats=formats)
 
     is_mcp = "inputSchema" in definition
@@ -726,14 +728,22 @@ def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., obj
         return with_schema_rules(Tool.from_model(declaration, extra=extra), extra, formats)
     if hasattr(declaration, "inputSchema"):
         return Tool.from_mcp(declaration, extra=extra, formats=formats)
+    if is_anthropics(declaration):
+        return _beta_tool(declaration, extra, formats)
     if callable(declaration):
         return with_schema_rules(Tool.from_function(declaration, extra=extra), extra, formats)
 
     message = (
         "give a function (itself, not what it returns), a pydantic model, a Tool, "
-        "an OpenAI tool definition or an MCP tools/list entry"
+        "a tool definition of an API or an MCP tools/list entry"
     )
     raise ContractError(f"{type(declaration).__name__} declares no tool; {message}")
+
+
+def _beta_tool(declaration: Any, extra: Extra, formats: Formats) -> Tool[..., object]:
+    """Declare a function of the anthropic SDK's ``beta_tool``, which runs as there."""
+    definition: Any = declaration.to_dict()
+    return Tool.from_openai(definition, extra=extra, formats=formats, function=declaration.call)
 
 
 def _compile(

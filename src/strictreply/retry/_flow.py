@@ -25,7 +25,7 @@ was made, also of the last. Each event says how many seconds it took; their sum 
 deadline behind every event, so that a reply which fits too late is dropped, and nothing that was
 spent on it is lost from the story.
 
-What a Call brought is one of four (:data:`Judged`), and each has only what can be true of it:
+What a Call brought is one of five (:data:`Judged`), and each has only what can be true of it:
 
 =============  =======================================  ==========================================
 judged         when                                     what the policy may do
@@ -38,6 +38,8 @@ Unfit          a message came that does not fit: as it  a correction of it, or a
 LimitRefused   the server refused the token limit that  the last correction once more, with a
                a correction had raised                  lower limit; the reply that it answers
                                                         counts as cut
+Paused         the API paused the turn          the turn as it came, to be continued: what
+                                                comes is judged behind it
 NoReply        the call failed; what came is no whole   the same request once more, or an end
                completion, or only what ends the call;
                or a reply fits too late
@@ -73,7 +75,15 @@ from strictreply.retry._asking import (
     without,
 )
 from strictreply.retry._failures import TOO_LONG, Failure, failure_in
-from strictreply.retry._policy import Again, Consult, Consulted, End, NextStep, end_at
+from strictreply.retry._policy import (
+    Again,
+    Consult,
+    Consulted,
+    End,
+    NextStep,
+    end_at,
+    is_paused,
+)
 from strictreply.retry._replaying import words_of
 from strictreply.retry._scoping import Scope, scope_of, splice
 from strictreply.retry._shaping import has_schema
@@ -90,6 +100,7 @@ from strictreply.values._replies import (
     Verdict,
     without_transport,
 )
+from strictreply.values._requests import Request
 from strictreply.wires._dialects import IDS_OF_SERVERS
 from strictreply.wires._endings import error_code, failed_generation
 from strictreply.wires._wire import Opened
@@ -284,6 +295,18 @@ class LimitRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """The API paused the turn: it goes on when it is sent back."""
+
+    verdict: Invalid
+    """That it is not whole, and the lenient steps that were needed to read it."""
+    draft: Draft
+    """The turn so far, with all that was continued before."""
+    response: JSON = field(repr=False)
+    """The response as plain JSON."""
+
+
+@dataclass(frozen=True, slots=True)
 class NoReply:
     """Nothing came that a correction could be about."""
 
@@ -298,7 +321,7 @@ class NoReply:
     """
 
 
-Judged: TypeAlias = Fits | Unfit | LimitRefused | NoReply
+Judged: TypeAlias = Fits | Unfit | LimitRefused | Paused | NoReply
 
 
 def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
@@ -306,14 +329,22 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
     attempts: tuple[Attempt, ...] = ()
     spent = 0.0
     turn: Turn = first_turn(ask)
+    begun: Draft | None = None  # of a turn that the API has paused
+    is_told = False  # whether some text of that has reached the caller
 
     while True:
         if isinstance(turn, Resend):
             ask = replace(ask, unwanted=ask.unwanted | turn.refused)
             turn = turn.of
+        else:
+            begun = None
+            is_told = False
 
-        sent = ask.wire.written(turn.request)
-        event, judged, spent = yield from _called(ask, turn, sent, spent)
+        sent = ask.wire.written(_continued(ask, turn.request, begun))
+        event, judged, spent = yield from _called(ask, turn, sent, spent, begun)
+        if is_told and not event.is_behind_text:
+            event = replace(event, is_behind_text=True)
+
         failure = judged.failure if isinstance(judged, NoReply) else None
         refused = refused_by(turn.request, failure, ask.wire)
         attempt = _attempt(ask, len(attempts) + 1, turn, sent, event, judged, refused)
@@ -335,7 +366,11 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
             late = replace(attempt, failure=str(_TOO_LATE))
             return Ended(end_at("late"), (*attempts[:-1], late))
 
-        bad = None if isinstance(judged, NoReply) else _bad(ask, turn, event, judged)
+        if isinstance(judged, Paused):
+            begun = judged.draft
+            is_told = event.is_behind_text
+
+        bad = _bad(ask, turn, event, judged) if isinstance(judged, Unfit | LimitRefused) else None
         step = _decided(ask, attempts, spent, failure, event, bad)
         if isinstance(step, Again):
             consult = consult_for(ask, bad, step)
@@ -345,6 +380,14 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
             return Ended(step, attempts, failure, _tool_alone(bad))
 
         turn = next_turn(ask, turn, bad, step)
+
+
+def _continued(ask: CallPlan, request: Request, begun: Draft | None) -> Request:
+    """Return a request that ends with a turn that the API has paused, where there is one."""
+    if begun is None:
+        return request
+
+    return replace(request, behind=(*request.behind, ask.wire.replay.written(begun)))
 
 
 def _tool_alone(bad: BadReply | None) -> str | None:
@@ -373,14 +416,15 @@ def _decided(
         clients_retries=ask.clients_retries,
         repeats=0 if bad is None else bad.repeats,
     )
-    if isinstance(step, End) or not event.is_behind_text:
+    is_going_on = bad is None and is_paused(attempts[-1])
+    if isinstance(step, End) or is_going_on or not event.is_behind_text:
         return step
 
     return ask.policy.behind_text(step, attempts, failure)
 
 
 def _called(
-    ask: CallPlan, turn: Asked, sent: JSONObject, spent: float
+    ask: CallPlan, turn: Asked, sent: JSONObject, spent: float, begun: Draft | None
 ) -> Generator[Effect, Event, tuple[Replied | Failed, Judged, float]]:
     """Make one call and judge what it brought.
 
@@ -393,7 +437,7 @@ def _called(
     event: Any = yield Call(sent, time_left, asks_for, corrects, turn.request.model)
     spent += event.seconds + event.before
 
-    judged = _judge_event(ask, turn, sent, event)
+    judged = _judge_event(ask, turn, sent, event, begun)
     if isinstance(event, Replied) and event.lenient:
         steps = (*event.lenient, *judged.verdict.lenient)
         verdict: Any = replace(judged.verdict, lenient=steps)
@@ -456,8 +500,18 @@ def _prepared(
     return step, spent
 
 
-def _judge_event(ask: CallPlan, turn: Asked, sent: JSONObject, event: Replied | Failed) -> Judged:
-    """Judge what a call brought; the reply to a scoped ask is spliced into the frozen one."""
+def _judge_event(
+    ask: CallPlan,
+    turn: Asked,
+    sent: JSONObject,
+    event: Replied | Failed,
+    begun: Draft | None,
+) -> Judged:
+    """Judge what a call brought.
+
+    What continues a turn stands behind what was ``begun`` of it; the reply to a scoped ask is
+    spliced into the frozen one.
+    """
     if isinstance(event, Failed):
         if error_code(event.failure.error) is Code.ENVELOPE_ERROR:
             return _judge_failure(turn, event.failure)
@@ -467,20 +521,27 @@ def _judge_event(ask: CallPlan, turn: Asked, sent: JSONObject, event: Replied | 
     else:
         response = event.response
         if event.fault is not None:
-            return _broken(Invalid((event.fault,)), ask.wire.draft_in(response), response)
+            written = _behind(ask, begun, ask.wire.draft_in(response))
+            return _broken(Invalid((event.fault,)), written, response)
 
     opened = opened_for(ask.contract, response, ask.wire)
     if isinstance(opened, Invalid):
         written = ask.wire.draft_in(response) or _written_in(response, opened)
         is_servers_fault = all(issue.remedy is Remedy.RESEND for issue in opened.issues)
         failure = failure_in(ask.wire.error_in(response)) if is_servers_fault else None
-        return _broken(opened, written, response, failure)
+        return _broken(opened, _behind(ask, begun, written), response, failure)
 
     if opened.is_bare:
         no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response")
         return NoReply(response, Invalid((no_response,)))
 
-    draft = opened.draft
+    draft = _behind(ask, begun, opened.draft) or opened.draft
+    if draft is not opened.draft:
+        opened = replace(opened, draft=draft, is_exact=False)
+    if opened.is_paused:
+        paused = Issue.of(Code.REPLY_PAUSED)
+        return Paused(Invalid((paused,), opened.lenient), draft, response)
+
     cut = cut_at_limit(ask.contract, draft, sent, response, ask.wire)
     scope = turn.scope if isinstance(turn, Correction) else None
     to_judge = cut or _spliced(ask.contract, scope, opened)
@@ -488,6 +549,12 @@ def _judge_event(ask: CallPlan, turn: Asked, sent: JSONObject, event: Replied | 
         return Unfit(to_judge, draft, draft, response, is_part=True)
 
     return _judge_draft(ask, turn, to_judge, draft, response)
+
+
+def _behind(ask: CallPlan, begun: Draft | None, draft: Draft | None) -> Draft | None:
+    """Return what came of a turn behind what was begun of it."""
+    join = ask.wire.replay.joined
+    return draft if begun is None or draft is None or join is None else join(begun, draft)
 
 
 def _broken(
@@ -529,7 +596,8 @@ def _judge_draft(
     """
     draft = opened.draft
     if not draft.calls or ask.contract.ids_may_repeat:
-        return _judged(judge_opened(ask.contract, opened), opened, own, response)
+        verdict = judge_opened(ask.contract, _with_prefill(ask, turn, opened))
+        return _judged(verdict, opened, own, response)
 
     ids = ask.wire.replay.ids(ask.base.conversation)
     taken = set(ids)
@@ -547,6 +615,16 @@ def _judge_draft(
         verdict = replace(verdict, lenient=(*verdict.lenient, "numbered_id"))
 
     return _judged(verdict, opened, own, response)
+
+
+def _with_prefill(ask: CallPlan, turn: Asked, opened: Opened) -> Opened:
+    """Return a reply with what the caller has begun it with, where only the whole can be read."""
+    is_read = ask.contract.channel == "text" or ask.contract.answer.schema is not None
+    if not ask.base.prefill or not is_read or isinstance(turn, Correction) or opened.draft.calls:
+        return opened
+
+    text = ask.base.prefill + (opened.draft.text or "")
+    return replace(opened, draft=replace(opened.draft, text=text))
 
 
 def _judged(verdict: Verdict, opened: Opened, own: Draft, response: JSON) -> Fits | Unfit:

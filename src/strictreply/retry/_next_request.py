@@ -112,7 +112,7 @@ def next_request(
 ) -> NextRequest[A]:
     """Play the flow with these responses; see :meth:`Contract.next_request`."""
     base: Mapping[str, Any] = request
-    wire = wire_for(request) if api is None else wire_named(api)
+    wire = wire_for(request, responses) if api is None else wire_named(api)
     advice: tuple[Consulted, ...] = ()
 
     if isinstance(request, _Asked):

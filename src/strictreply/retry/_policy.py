@@ -321,6 +321,8 @@ class RetryPolicy(BaseRetryPolicy):
     It is then narrowed by ``tool_choice`` and the text of the correction alone. Otherwise it sends
     only the tools of the faulty calls, and requests only the wrong value of a large document.
     """
+    max_continuations: int = 10
+    """How often a turn that the API has paused is continued (Anthropic, ``pause_turn``)."""
     max_reply_tokens: int | None = None
     """How far the token limit of a request is raised when replies are cut at it.
 
@@ -410,6 +412,8 @@ class RetryPolicy(BaseRetryPolicy):
         reply raises the tier by 1.
         """
         moment: Moment = "lost" if is_transport_fault(attempts[-1]) else "unfit"
+        if is_paused(attempts[-1]):
+            moment = "paused"
         allowed = self.repeats
         # the client's own number is about failures alone: it would not repeat a call whose
         # response is not a completion, but return that
@@ -417,7 +421,7 @@ class RetryPolicy(BaseRetryPolicy):
         if unsaid and clients_retries is not None:
             allowed = clients_retries
 
-        if failure is None or moment == "unfit":
+        if failure is None or moment != "lost":
             failure = _MALFORMED  # how a call failed says nothing of a reply that came
 
         return _step_after(moment, Case(self, attempts, spent, failure, scoped, allowed, repeats))
@@ -436,17 +440,23 @@ def is_transport_fault(attempt: Attempt) -> bool:
     if attempt.failure is not None:
         return True
 
-    return any(issue.remedy is Remedy.RESEND for issue in attempt.issues)
+    return not is_paused(attempt) and any(issue.remedy is Remedy.RESEND for issue in attempt.issues)
 
 
-Moment: TypeAlias = Literal["lost", "unfit", "told", "claim", "human", "late", "stored"]
+def is_paused(attempt: Attempt) -> bool:
+    """Return whether the API paused the turn that an attempt brought."""
+    return any(issue.code == Code.REPLY_PAUSED.value for issue in attempt.issues)
+
+
+Moment: TypeAlias = Literal["lost", "unfit", "paused", "told", "claim", "human", "late", "stored"]
 """What a row follows.
 
-``lost``: a call failed, or brought no completion. ``unfit``: a reply does not fit. ``told``: there
-would be a next request, but some text of the reply has reached the caller. ``claim``, ``human`` and
-``late`` come before the next request: a repeat was not granted, a human gave up, the deadline has
-passed (``late`` also before the watchers of a reply that fits were done). ``stored``: the call was
-rejected, and the server would only give the same reply again.
+``lost``: a call failed, or brought no completion. ``unfit``: a reply does not fit. ``paused``: the
+API paused the turn. ``told``: there would be a next request, but some text of the reply has reached
+the caller. ``claim``, ``human`` and ``late`` come before the next request: a repeat was not
+granted, a human gave up, the deadline has passed (``late`` also before the watchers of a reply that
+fits were done). ``stored``: the call was rejected, and the server would only give the same reply
+again.
 """
 
 
@@ -643,6 +653,11 @@ def resent(case: Case) -> Again:
     return Again(0, case.wait)
 
 
+def continued(_case: Case) -> Again:
+    """Send the paused turn back, to be continued."""
+    return Again(0)
+
+
 def corrected(case: Case) -> Again:
     """Send a correction of the next tier."""
     return Again(len(case.corrections) + 1 + case.repeats, case.wait)
@@ -763,7 +778,7 @@ POLICY: tuple[PolicyRow, ...] = (
         bounds="attempts with an unknown tool or bad arguments",
     ),
     Budget(
-        ("lost", "unfit"),
+        ("lost", "unfit", "paused"),
         "it would have passed before the next request",
         _is_deadline_spent,
         End("halted", "deadline"),
@@ -773,7 +788,7 @@ POLICY: tuple[PolicyRow, ...] = (
         amount="number",
     ),
     Budget(
-        ("lost", "unfit"),
+        ("lost", "unfit", "paused"),
         "so many tokens were used",
         lambda case: (
             case.policy.max_tokens_total is not None
@@ -785,7 +800,7 @@ POLICY: tuple[PolicyRow, ...] = (
         bounds="tokens of all requests",
     ),
     Budget(
-        ("lost", "unfit"),
+        ("lost", "unfit", "paused"),
         "their price reached it",
         _is_cost_spent,
         End("halted", "cost"),
@@ -809,7 +824,18 @@ POLICY: tuple[PolicyRow, ...] = (
         ),
         amount="function",
     ),
+    Budget(
+        ("paused",),
+        "so many turns were continued",
+        lambda case: sum(map(is_paused, case.attempts)) > case.policy.max_continuations,
+        End("halted", "paused"),
+        about="max_continuations",
+        default="10",
+        bounds="continuations of a turn that the API has paused",
+        is_needed=True,
+    ),
     PolicyRow(("lost",), "else", _always, resent),
+    PolicyRow(("paused",), "else", _always, continued),
     PolicyRow(("unfit",), "else", _always, corrected),
     PolicyRow(("told",), "the call was lost", lambda case: case.is_lost, failed),
     PolicyRow(

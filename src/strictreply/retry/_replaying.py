@@ -45,13 +45,13 @@ def replayed(
     a ``human``, where there are any. ``taken`` are the ids of the calls before.
     """
     if not _replayable(contract, draft, replay):
-        quoted = _capped(replay.quoted(draft) or _EMPTY)
+        quoted = _shown(replay.quoted(draft), replay) or _EMPTY
         said = "\n".join(words) if human is None else human
         return replay.turns(Answered(replace(draft, text=quoted, calls=()), words=said))
 
     ids = _ids(draft.calls, taken, contract.limits.id_bytes)
     calls = tuple(replace(call, id=id_) for call, id_ in zip(draft.calls, ids, strict=True))
-    text = None if draft.text is None else _capped(draft.text)
+    text = None if draft.text is None else _shown(draft.text, replay)
     if human is not None:
         words = [_NOT_RUN] * (1 if scope is None else len(scope.calls))
 
@@ -74,8 +74,9 @@ def _results(count_of_calls: int, words: Sequence[str], scope: Scope | None) -> 
     return tuple(results)
 
 
-def _capped(text: str) -> str:
-    return text if len(text) <= MAX_REPLAY_CHARS else text[:MAX_REPLAY_CHARS] + "…"
+def _shown(text: str, replay: Replay) -> str:
+    is_whole = replay.is_verbatim or len(text) <= MAX_REPLAY_CHARS
+    return text if is_whole else text[:MAX_REPLAY_CHARS] + "…"
 
 
 def _ids(calls: Sequence[DraftCall], taken: Container[str], most: int) -> list[str]:
@@ -111,25 +112,32 @@ def encodable(turns: list[Message]) -> list[Message]:
 def _replayable(contract: Contract, draft: Draft, replay: Replay) -> bool:
     """Return whether servers take the calls back in a history.
 
-    They do when the names are allowed and the arguments are JSON objects.
+    They do when the names are allowed and the arguments are JSON objects, or wrapped in one.
     """
     if contract.channel != "native" or not draft.calls:
         return False
-    if not all(_well_formed(contract, call) for call in draft.calls):
+    if not all(_has_taken_name(contract, call) for call in draft.calls):
+        return False
+    if not (replay.is_verbatim or all(map(_is_readable, draft.calls))):
         return False
 
     # long ones are replayed only where they carry what a provider wants back
     return len(replay.quoted(draft)) <= MAX_REPLAY_CHARS or replay.has_sealed_calls(draft)
 
 
-def _well_formed(contract: Contract, call: DraftCall) -> bool:
+def _has_taken_name(contract: Contract, call: DraftCall) -> bool:
     name = call.name
-    if not isinstance(name, str) or not isinstance(call.arguments, str):
+    if not isinstance(name, str):
+        return False
+
+    return call.is_text or name in contract.by_name or bool(_API_NAME.fullmatch(name))
+
+
+def _is_readable(call: DraftCall) -> bool:
+    if not isinstance(call.arguments, str):
         return False
     if call.is_text:
         return call.is_whole
-    if not (name in contract.by_name or _API_NAME.fullmatch(name)):
-        return False
 
     # chat templates parse the arguments again
     return call.arguments == "" or isinstance(decode(call.arguments), dict)

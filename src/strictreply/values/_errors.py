@@ -158,6 +158,13 @@ class Reason(StrEnum):
             "or send a shorter conversation."
         ),
     )
+    PAUSED = (
+        "paused",
+        (
+            "Raise RetryPolicy.max_continuations, or bound the API's own tools: their max_uses, "
+            "or how many there are."
+        ),
+    )
     COST = "cost", "Raise RetryPolicy.max_cost, or send a shorter conversation."
 
     # of TransportFailed

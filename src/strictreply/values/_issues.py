@@ -310,6 +310,18 @@ class Code(Worded):
         ),
     )
     REPLY_BROKEN_OFF = "reply.broken_off", "the server ended the reply early", *_BROKEN_RESPONSE
+    REPLY_PAUSED = (
+        "reply.paused",
+        "the API paused the turn, which has to be continued",
+        *_BROKEN_RESPONSE,
+        Guidance(
+            to_do=(
+                "Nothing where a client is wrapped: the turn is continued. Your own loop sends the "
+                "reply back as the last turn (`next_request` returns that request)."
+            ),
+            comes="The API's own tools took longer than one turn may (Anthropic, `pause_turn`).",
+        ),
+    )
     REPLY_REFUSAL = (
         "reply.refusal",
         "the model refused",

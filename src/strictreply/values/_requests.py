@@ -80,6 +80,8 @@ class Request:
     """The model that is asked."""
     conversation: list[Any] = field(default_factory=list[Any])
     """The caller's turns, as their API has them."""
+    prefill: str = ""
+    """The text with which the caller has begun the reply, which comes without it."""
     behind: tuple[Message, ...] = ()
     """The turns behind them: a bad reply and its correction."""
     instructions: str = ""

@@ -5,17 +5,18 @@ The packages that judge replies know none of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
 from strictreply.values._errors import ContractError
+from strictreply.wires._anthropic import MESSAGES_API
 from strictreply.wires._chat import CHAT
 from strictreply.wires._responses import RESPONSES
 from strictreply.wires._wire import Wire
 
-Api: TypeAlias = Literal["chat", "responses"]
+Api: TypeAlias = Literal["chat", "responses", "messages"]
 
-WIRES: dict[str, Wire] = {"chat": CHAT, "responses": RESPONSES}
+WIRES: dict[str, Wire] = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES_API}
 """The known APIs, by name."""
 
 
@@ -45,6 +46,17 @@ def wire_of(response: object) -> Wire:
     return next((wire for wire in last_first if wire.recognises(response)), CHAT)
 
 
-def wire_for(request: Mapping[str, object]) -> Wire:
-    """Return the wire whose conversation a request holds, which came without a word of its API."""
-    return next((wire for wire in WIRES.values() if wire.conversation in request), CHAT)
+def wire_for(request: Mapping[str, object], responses: Iterable[object] = ()) -> Wire:
+    """Return the wire of a request which came without a word of its API.
+
+    It holds the wire's conversation. Where several have that keyword, a response to it tells them
+    apart, or what else the request holds.
+    """
+    known = [wire for wire in WIRES.values() if wire.conversation in request]
+    for wire in reversed(known):
+        if any(not isinstance(one, str | bytes) and wire.recognises(one) for one in responses):
+            return wire
+
+    own = (wire for wire in known if wire.asks is not None and wire.asks(request))
+    usual = (wire for wire in known if wire.asks is None)
+    return next(own, None) or next(usual, CHAT)

@@ -298,3 +298,63 @@ RESPONSE_DIALECTS: Mapping[str, Dialect] = {
     ),
 }
 """The ways of servers to write or stream a response, by the name that an attempt records."""
+
+MESSAGE_DIALECTS: Mapping[str, Dialect] = {
+    "event_without_type": Dialect(
+        "an object without a `type` between the events",
+        "nothing of the reply",
+        "pydantic/pydantic-ai#5165 (of chat completions)",
+    ),
+    "start_incomplete": Dialect(
+        "a `message_start` whose message has no `content`, `stop_reason` or `stop_sequence`",
+        "an empty content, and null",
+        "SaladDay/cc-switch-cli#320; farion1231/cc-switch#7396",
+        servers=("cc-switch",),
+    ),
+    "start_repeated": Dialect(
+        "`message_start` twice with one id, before any block",
+        "the first",
+        "BerriAI/litellm#33859",
+        servers=("LiteLLM",),
+    ),
+    "index_missing": Dialect(
+        "an event of a block without its `index`",
+        "the last block, or the next where it begins one",
+        "QuantumNous/new-api#5482 (of indexes with gaps)",
+    ),
+    "index_gap": Dialect(
+        "indexes of blocks that are not counted from 0",
+        "the places of the blocks",
+        "QuantumNous/new-api#5482; NousResearch/hermes-agent#45908",
+        servers=("New API",),
+    ),
+    "block_stop_missing": Dialect(
+        "the next block, or the end, without `content_block_stop`",
+        "the end of the block",
+        "xemantic/anthropic-sdk-kotlin#147 (Kimi)",
+        servers=("Moonshot",),
+    ),
+    "block_stop_unknown": Dialect(
+        "`content_block_stop` of a block that never began",
+        "nothing",
+        "QuantumNous/new-api#5482",
+        servers=("New API",),
+    ),
+    "block_stop_repeated": Dialect(
+        "`content_block_stop` of a block once more",
+        "nothing",
+        "QuantumNous/new-api#5482 (of blocks that never began)",
+    ),
+    "stop_repeated": Dialect(
+        "`message_stop` once more",
+        "nothing",
+        "BerriAI/litellm#33859 (of the start)",
+        servers=("LiteLLM",),
+    ),
+    "message_behind_end": Dialect(
+        "another message behind the end of the first",
+        "the first",
+        "pydantic/pydantic-ai, tests/models/cassettes (recordings of several responses)",
+    ),
+}
+"""The ways of servers to stream a message of Anthropic's API."""

@@ -41,6 +41,8 @@ class Opened:
     """Whether the API called a tool of its own itself."""
     medium: str = ""
     """What an answer is that is not a text; empty for a text."""
+    is_paused: bool = False
+    """Whether the API paused the turn: it goes on when it is sent back."""
 
 
 PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
@@ -244,6 +246,10 @@ class Replay:
     """Return the ids of the calls in the turns of a conversation, in order."""
     with_thoughts: Callable[[Draft, Draft | None], Draft]
     """Return a reply with the thoughts of another one in place of its own; None: without any."""
+    joined: Callable[[Draft, Draft], Draft] | None = None
+    """Return a paused reply with what continues it; None where the API pauses none."""
+    is_verbatim: bool = False
+    """Whether a reply goes back whole, whatever its length; input that is no object is wrapped."""
 
 
 class Demanding(Protocol):
@@ -354,6 +360,12 @@ class Wire:
 
     It has a ``message``, a ``type`` and a ``code``, as far as they are said. An error that came in
     another way, as an event or an exception, stands under ``error`` alone.
+    """
+
+    asks: Callable[[Mapping[str, object]], bool] | None = None
+    """Return whether a request is of this API, where another one has its conversation, too.
+
+    None: the keyword of the conversation says it.
     """
 
     completed: Callable[[JSONObject, object], JSONObject] = _as_it_came

@@ -1,0 +1,336 @@
+"""Requests of the Messages API, read into a :class:`Request` and written back.
+
+Tools are read into the common form of a definition, and written in the API's own. A tool with a
+type of its own (``web_search_…``, ``bash_…``) is the API's: it is sent at its place as it came. One
+that the program itself runs is declared beside the others, so that its calls are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from strictreply.values._errors import ContractError
+from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._requests import CHOICE, AnswerFormat, Choice, Request
+from strictreply.wires._anthropic_turns import TEXT, blocks_in, draft_of, kind_of, text_block
+from strictreply.wires._dialects import object_in
+from strictreply.wires._members import peek
+from strictreply.wires._requests import format_of
+
+LIMIT = "max_tokens"
+_FORMAT = "format"
+_CONFIG = "output_config"
+_OLD_FORMAT = "output_format"  # of the beta, before output_config
+_OURS = "response_format"  # what our own methods take on every API
+_PARALLEL = "disable_parallel_tool_use"
+_TYPED = "typed_tools"
+_CUSTOM = "custom_tools"
+
+_ABOUT_REPLY = (
+    "model",
+    "messages",
+    "system",
+    "tools",
+    CHOICE,
+    _CONFIG,
+    _OLD_FORMAT,
+    "thinking",
+    LIMIT,
+    "stream",
+)
+"""The keywords that are read, or changed in a retry, wherever they stand in the request."""
+
+_MODES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
+_WORDS: Mapping[str, str] = {mode: word for word, mode in _MODES.items()}
+
+_RUN_BY_SERVER = (
+    "web_search_",
+    "web_fetch_",
+    "code_execution_",
+    "tool_search_tool_",
+    "advisor_",
+    "mcp_toolset",
+)
+"""How the types of the tools begin that the server runs (Anthropic, tool reference)."""
+
+
+def read_request(keywords: JSONObject) -> Request:
+    """Read the keywords of a request; raise ContractError for what no verdict could honour."""
+    source = _with_body(keywords)
+    conversation = _conversation(source)
+    choice = source.pop(CHOICE, None)
+    given_tools = source.pop("tools", None)
+    elsewhere: tuple[JSONObject, ...] = ()
+    if isinstance(given_tools, list | tuple):
+        given_tools, elsewhere = _read_tools(source, given_tools)
+
+    return Request(
+        source=source,
+        model=source.get("model"),
+        conversation=conversation,
+        prefill=prefill_in(conversation),
+        given_tools=given_tools,
+        elsewhere=elsewhere,
+        choice=None if choice is None else _choice_of(choice),
+        parallel=_parallel_in(choice),
+        format=_format_of(source),
+        limits={LIMIT: source[LIMIT]} if LIMIT in source else {},
+        is_stream=bool(source.get("stream")),
+        # the usage comes with each stream, unasked
+        wants_usage=False,
+    )
+
+
+def _with_body(keywords: JSONObject) -> JSONObject:
+    extra = keywords.get("extra_body")
+    if not isinstance(extra, Mapping) or extra.keys().isdisjoint(_ABOUT_REPLY):
+        return {**keywords}
+
+    said = {name: value for name, value in extra.items() if name in _ABOUT_REPLY}
+    rest = {name: value for name, value in extra.items() if name not in said}
+    return keywords | said | {"extra_body": rest}
+
+
+def _conversation(source: JSONObject) -> list[Any]:
+    """Return the turns; instructions before the first go where the API has them."""
+    messages: Any = source.get("messages")
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    if not isinstance(messages, Iterable) or isinstance(messages, bytes | Mapping):
+        raise ContractError(
+            f"messages is required: a text, or a list of messages, not {type(messages).__name__}"
+        )
+
+    turns = list(messages)
+    while turns and _is_instruction(turns[0]):
+        source["system"] = _instructed(source.get("system"), turns.pop(0)["content"])
+
+    return turns
+
+
+def _is_instruction(turn: object) -> bool:
+    return isinstance(turn, dict) and turn.get("role") == "system" and type(turn["content"]) is str
+
+
+def _instructed(system: Any, text: str) -> JSON:
+    """Set our instructions behind the caller's own."""
+    if not system:
+        return text
+    if isinstance(system, str):
+        return f"{system}\n\n{text}"
+
+    return [*system, text_block(text)]
+
+
+def _read_tools(
+    source: JSONObject, tools: Iterable[object]
+) -> tuple[list[Any], tuple[JSONObject, ...]]:
+    """Return the tools of the caller's own in the common form, and those that the API knows."""
+    own: list[Any] = []
+    typed: list[tuple[int, Any]] = []
+    custom: set[str] = set()
+    for at, tool in enumerate(tools):
+        plain = object_in(tool) if "input_schema" in _members(tool) or _is_typed(tool) else None
+        if plain is None:
+            own.append(tool)
+        elif _is_typed(plain):
+            typed.append((at, plain))
+        else:
+            own.append(common_form(plain))
+            custom |= {str(plain.get("name"))} if "type" in plain else set()
+
+    if typed:
+        source[_TYPED] = typed
+    if custom:
+        source[_CUSTOM] = custom
+
+    return own, tuple(_as_declared(tool) for _, tool in typed if _is_run_by_program(tool))
+
+
+def _members(tool: object) -> Iterable[str]:
+    return tool if isinstance(tool, Mapping) else ()
+
+
+def _is_typed(tool: object) -> bool:
+    kind = tool.get("type") if isinstance(tool, Mapping) else None
+    return isinstance(kind, str) and kind not in ("custom", "function")
+
+
+def _is_run_by_program(tool: JSONObject) -> bool:
+    return isinstance(tool.get("name"), str) and not tool["type"].startswith(_RUN_BY_SERVER)
+
+
+def _as_declared(tool: JSONObject) -> JSONObject:
+    """Return a tool whose arguments the API alone knows: any object."""
+    function = {"name": tool["name"], "parameters": {"type": "object"}}
+    return {"type": "function", "function": function}
+
+
+def common_form(tool: JSONObject) -> JSONObject:
+    """Return a definition of the API in the common form, with its other members beside."""
+    function: JSONObject = {"name": tool.get("name")}
+    for name in ("description", "strict"):
+        if name in tool:
+            function[name] = tool[name]
+
+    function["parameters"] = tool["input_schema"]
+    read = (*function, "input_schema", "type")
+    beside = {name: value for name, value in tool.items() if name not in read}
+    return {**beside, "type": "function", "function": function}
+
+
+def api_form(definition: JSONObject) -> JSONObject:
+    """Return a definition in the common form as the API has it."""
+    function = {**definition["function"]}
+    schema = function.pop("parameters", None) or {"type": "object"}
+    tool: JSONObject = {"name": function.pop("name")}
+    if function.get("description"):
+        tool["description"] = function.pop("description")
+
+    beside = {name: definition[name] for name in definition if name not in ("type", "function")}
+    said = {name: value for name, value in function.items() if value not in (None, "")}
+    return tool | {"input_schema": schema} | said | beside
+
+
+def _choice_of(choice: object) -> Choice:
+    kind = choice if isinstance(choice, str) else peek(choice, "type")
+    name = peek(choice, "name")
+    if kind == "tool" and isinstance(name, str):
+        return Choice(tool=name)
+    if kind in _MODES or kind == "required":
+        return Choice(_MODES.get(str(kind), str(kind)))
+
+    raise ContractError(
+        'tool_choice must be {"type": "auto"}, "any", "none", or {"type": "tool", "name": "…"}'
+    )
+
+
+def _parallel_in(choice: object) -> object:
+    said = peek(choice, _PARALLEL) if isinstance(choice, Mapping) else None
+    return None if said is None else not said
+
+
+def _format_of(source: JSONObject) -> AnswerFormat | type | None:
+    ours = source.pop(_OURS, None)
+    wanted = peek(source.get(_CONFIG), _FORMAT) or source.get(_OLD_FORMAT) or ours
+    if not isinstance(wanted, Mapping) or "schema" not in wanted:
+        return format_of(wanted)
+
+    others = tuple(name for name in wanted if name not in ("type", "schema"))
+    schema: Any = wanted["schema"]
+    return AnswerFormat("json_schema", schema, None, others, dict(wanted))
+
+
+def written_request(request: Request) -> JSONObject:
+    """Write a request as the API takes it."""
+    body = {**request.source, "messages": request.turns, **request.limits}
+    typed = body.pop(_TYPED, [])
+    custom = body.pop(_CUSTOM, ())
+    if request.model is not None:
+        body["model"] = request.model
+    if request.is_stream:
+        body["stream"] = True
+    if request.instructions:
+        body["system"] = _instructed(body.get("system"), request.instructions)
+
+    tools = list(_written_tools(request, {tool.get("name") for _, tool in typed}, custom))
+    for at, tool in typed:
+        tools.insert(at, tool)
+
+    choice = _written_choice(request)
+    if tools:
+        body["tools"] = tools
+    if tools and choice is not None:
+        body[CHOICE] = choice
+
+    _write_format(request, body)
+    return body | request.keywords
+
+
+def _written_tools(
+    request: Request, known: Iterable[object], custom: Iterable[str]
+) -> Iterator[JSONObject]:
+    for tool in request.tools:
+        if tool.name not in known:
+            written = api_form(tool.definition)
+            yield {"type": "custom", **written} if tool.name in custom else written
+
+
+def _written_choice(request: Request) -> JSONObject | None:
+    choice = request.choice
+    written: JSONObject = {"type": "auto"}
+    if choice is not None and not _is_given_up(request, choice):
+        word = _WORDS.get(choice.mode, choice.mode)
+        written = {"type": "tool", "name": choice.tool} if choice.tool else {"type": word}
+
+    if request.parallel is not None and written["type"] != "none":
+        return written | {_PARALLEL: not request.parallel}
+
+    return None if choice is None else written
+
+
+def _is_given_up(request: Request, choice: Choice) -> bool:
+    """Return whether a choice of ours is one that the API refuses beside manual thinking.
+
+    Only ``auto`` and ``none`` are taken there (Anthropic, extended thinking with tool use).
+    """
+    is_forced = bool(choice.tool) or choice.mode == "required"
+    thinks = peek(request.source.get("thinking"), "type") == "enabled"
+    return is_forced and thinks and CHOICE in request.added
+
+
+def _write_format(request: Request, body: JSONObject) -> None:
+    """Write the format of the answer, at the place where the caller has it."""
+    config: Any = body.get(_CONFIG)
+    if peek(config, _FORMAT) is not None:
+        body[_CONFIG] = {name: config[name] for name in config if name != _FORMAT}
+        if not body[_CONFIG]:
+            body.pop(_CONFIG)
+
+    is_old = body.pop(_OLD_FORMAT, None) is not None
+    wanted = request.format
+    if not isinstance(wanted, AnswerFormat) or wanted.kind != "json_schema":
+        return
+
+    own = wanted.source or {}
+    written: JSONObject = {"type": "json_schema", "schema": wanted.schema}
+    if "schema" in own:
+        written = {**own, "schema": wanted.schema}
+    if is_old:
+        body[_OLD_FORMAT] = written
+    else:
+        body[_CONFIG] = {**(body.get(_CONFIG) or {}), _FORMAT: written}
+
+
+def undemanding(keywords: JSONObject) -> JSONObject:
+    """Return the keywords of a request whose choice of tools demands no call."""
+    extra = keywords.get("extra_body")
+    if isinstance(extra, Mapping) and CHOICE in extra:
+        keywords = {**keywords, "extra_body": undemanding(dict(extra))}
+
+    choice = keywords.get(CHOICE)
+    if peek(choice, "type") not in ("any", "tool"):
+        return keywords
+
+    said = peek(choice, _PARALLEL)
+    left = {name: value for name, value in keywords.items() if name != CHOICE}
+    return left if said is None else {**left, CHOICE: {"type": "auto", _PARALLEL: said}}
+
+
+def limits_in(body: JSONObject) -> list[JSON]:
+    """Return what limits the tokens of a reply in the body of a request."""
+    extra = body.get("extra_body")
+    said: JSONObject = {**body, **extra} if isinstance(extra, Mapping) else body
+    return [said[LIMIT]] if LIMIT in said else []
+
+
+def prefill_in(turns: list[Any]) -> str:
+    """Return the text with which the caller has begun the reply, empty where there is none."""
+    last = turns[-1] if turns else None
+    if peek(last, "role") != "assistant":
+        return ""
+
+    blocks = blocks_in(peek(last, "content"))
+    is_text = all(kind_of(block) == TEXT for block in blocks)
+    return (draft_of(blocks).text or "") if is_text else ""

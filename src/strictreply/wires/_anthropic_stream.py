@@ -1,0 +1,352 @@
+"""A streamed reply of the Messages API: its events are put together into the message they make.
+
+Which event may follow which (Anthropic, streaming messages):
+
+- ``message_start`` comes first, with the message and no content.
+- Each block has a ``content_block_start``, its deltas, and a ``content_block_stop``. The ``input``
+  of its start is a placeholder where pieces of an input follow, and counts where none does. Pieces
+  are joined as text: with eager input streaming they may never be JSON, and are judged as they are.
+- ``message_delta`` says how it ended. Its usage is cumulative and partial: what it says counts in
+  place of what was said before.
+- ``message_stop`` is the end. A stream without it was broken off, whatever came.
+- ``ping`` and what is not known may come anywhere, and are passed on.
+
+A second ``message_start`` is another reply: proxies splice the answer of a second upstream behind
+the beginning of the first. What was begun is void then, and the reply counts as broken off.
+
+What the API itself does not send is a row of
+:data:`~strictreply.wires._stream_dialects.MESSAGE_DIALECTS`; a strict reading refuses it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from strictreply.reading._decoding import decode
+from strictreply.values._issues import Code, quote
+from strictreply.values._limits import JSON, JSONObject
+from strictreply.wires._anthropic_turns import CALL, TEXT
+from strictreply.wires._chat_stream import BROKEN_OFF
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Assembly
+
+START = "message_start"
+STOP = "message_stop"
+ENDING = "message_delta"
+BLOCK_START = "content_block_start"
+BLOCK_DELTA = "content_block_delta"
+BLOCK_STOP = "content_block_stop"
+
+_OF_START: Mapping[str, JSON] = {"content": [], "stop_reason": None, "stop_sequence": None}
+_JUDGED = (TEXT, CALL)
+"""The types of the blocks that are judged."""
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """One block as it comes."""
+
+    block: JSONObject
+    """The block as it was begun, with what its deltas have added."""
+    place: int = 0
+    """Its place among the blocks, which is the index that the API would have given it."""
+    call: int | None = None
+    """Its place among the calls; None for anything else."""
+    written: list[str] = field(default_factory=list[str])
+    """The pieces of its input."""
+    is_ended: bool = False
+    """Whether its end came."""
+
+    @property
+    def kind(self) -> object:
+        """The type of the block."""
+        return self.block.get("type")
+
+    def whole(self) -> JSONObject:
+        """Return the block as far as it came; an input that is no object is the text itself."""
+        written = "".join(self.written)
+        if not written:
+            return self.block
+
+        value = decode(written)
+        return {**self.block, "input": value if isinstance(value, dict) else written}
+
+    def add(self, delta: JSONObject) -> None:
+        """Add what a delta says to the member that it is named after."""
+        for name, value in delta.items():
+            if name == "citation":
+                self.block["citations"] = [*(self.block.get("citations") or []), value]
+            elif name == "partial_json":
+                self.written.append(value if isinstance(value, str) else "")
+            elif name != "type":
+                came = self.block.get(name)
+                is_more = isinstance(came, str) and isinstance(value, str)
+                self.block[name] = came + value if is_more else value
+
+
+class MessagesAssembly(Assembly):
+    """The events of one stream so far, put together."""
+
+    holds_pieces = True
+
+    def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
+        super().__init__(names, strict=strict)
+        self.message: JSONObject | None = None
+        self.blocks: dict[int, Block] = {}
+        self._error: JSON = None
+        self._calls = 0
+
+    def add(self, chunk: JSON) -> None:
+        """Take one event."""
+        self.delta = {}
+        self.passed = None
+        self.is_piece = self.is_text_alone = False
+        self.is_ignored = self.is_beside = self.is_frame = False
+
+        kind = chunk.get("type") if isinstance(chunk, dict) else None
+        if self.is_done:
+            self.is_ignored = True
+            self._add_behind(kind, chunk)
+        elif isinstance(chunk, dict) and chunk.get("error"):
+            self._error = chunk["error"]
+            self.is_over = True
+        elif not isinstance(chunk, dict) or not isinstance(kind, str):
+            self._add_untyped(chunk)
+        else:
+            handle = self._handlers.get(kind, MessagesAssembly._pass)
+            handle(self, chunk)
+
+    def _add_untyped(self, chunk: JSON) -> None:
+        if isinstance(chunk, dict) and self.reads("event_without_type"):
+            self.is_ignored = True
+        else:
+            self._refuse("an event with its type", chunk)
+
+    def _add_behind(self, kind: object, chunk: JSON) -> None:
+        """Take an event behind the end: another message is none that was asked for."""
+        if kind == "ping" or chunk in ({}, None):
+            return
+        if kind == STOP and self.reads("stop_repeated"):
+            return
+        if not self._is_behind and (kind != START or not self.reads("message_behind_end")):
+            self._refuse("nothing behind its end", chunk)
+
+        self._is_behind = True
+
+    _is_behind = False
+
+    def _refuse(self, expected: str, found: object, path: str = "") -> None:
+        self.refuse(Code.ENVELOPE_MALFORMED, path, expected=expected, found=quote(found))
+
+    def _pass(self, event: JSONObject) -> None:  # noqa: ARG002
+        """Take an event that says nothing of the reply."""
+        self.is_beside = True
+        self.is_frame = True
+
+    def _start(self, event: JSONObject) -> None:
+        message = event.get("message")
+        if not isinstance(message, dict):
+            self._refuse("a message_start with its message", event, "/message")
+        elif self.message is None:
+            self.message = message
+            self.is_beside = self.is_frame = True
+            self._complete(event, message)
+        elif self._is_same_start(message) and self.reads("start_repeated"):
+            self.is_ignored = True
+        else:
+            self.refuse(Code.REPLY_BROKEN_OFF, "/message")
+
+    def _is_same_start(self, message: JSONObject) -> bool:
+        is_same = self.message is not None and message.get("id") == self.message.get("id")
+        return is_same and not self.blocks
+
+    def _complete(self, event: JSONObject, message: JSONObject) -> None:
+        """Add to a start what the API says there, without which its SDK cannot begin."""
+        missing = {name: value for name, value in _OF_START.items() if name not in message}
+        if not missing:
+            return
+        if not self.reads("start_incomplete"):
+            self._refuse("a message with its content", event, "/message")
+            return
+
+        self.message = message | missing
+        self.passed = event | {"message": self.message}
+
+    def _begin(self, event: JSONObject) -> None:
+        block = event.get("content_block")
+        index = self._index_of(event, len(self.blocks))
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            self._refuse("a content_block with its type", event, "/content_block")
+            return
+        if index is None or index in self.blocks:
+            self._refuse("an index of its own for each block", event, "/index")
+            return
+
+        self._close_open()
+        held = self.blocks[index] = Block(dict(block), len(self.blocks))
+        self._renumber(event, held)
+        if held.kind == CALL:
+            held.call = self._calls
+            self._calls += 1
+            self._add_call(held, "", name=block.get("name"))
+        elif held.kind == TEXT:
+            self._add_text(block.get("text"))
+
+        self._place(held, is_frame=True)
+
+    def _close_open(self) -> None:
+        """Close a block whose end did not come before the next one began."""
+        for held in self.blocks.values():
+            if not held.is_ended and self.reads("block_stop_missing"):
+                held.is_ended = True
+            elif not held.is_ended:
+                self._refuse("the end of a block before the next", held.block, "/content")
+
+    def _index_of(self, event: JSONObject, otherwise: int | None) -> int | None:
+        """Return the index of an event; the one that can be meant where it has none."""
+        index = event.get("index")
+        if type(index) is int and index >= 0:
+            return index
+        if index is not None or not self.reads("index_missing"):
+            return None
+
+        return otherwise
+
+    def _held(self, event: JSONObject) -> Block | None:
+        """Return the block that an event is about; None where it is to be passed over."""
+        index = self._index_of(event, next(reversed(self.blocks), None))
+        held = None if index is None else self.blocks.get(index)
+        is_end = event["type"] == BLOCK_STOP
+        if held is None and is_end and index is not None and self.reads("block_stop_unknown"):
+            self.is_ignored = True
+            return None
+        if held is None or (held.is_ended and not is_end):
+            self._refuse("an event of a block that was begun", event, "/index")
+            return None
+        if held.is_ended:
+            self.is_ignored = self.reads("block_stop_repeated")
+            if not self.is_ignored:
+                self._refuse("one end of a block", event, "/index")
+            return None
+
+        self._renumber(event, held)
+        return held
+
+    def _renumber(self, event: JSONObject, held: Block) -> None:
+        """Pass an event on under the place of its block, by which the SDK finds it."""
+        index = event.get("index")
+        if type(index) is int and index == held.place:
+            return
+        if index is None or self.reads("index_gap"):
+            self.passed = event | {"index": held.place}
+        else:
+            self._refuse("the blocks counted from 0", event, "/index")
+
+    def _add_delta(self, event: JSONObject) -> None:
+        held = self._held(event)
+        delta = event.get("delta")
+        if held is None:
+            return
+        if not isinstance(delta, dict):
+            self._refuse("a delta with its type", event, "/delta")
+            return
+
+        held.add(delta)
+        if held.kind == TEXT:
+            self._add_text(delta.get("text"))
+            self.is_piece = delta.get("type") == "text_delta"
+        elif held.kind == CALL:
+            written = delta.get("partial_json")
+            self._add_call(held, written if isinstance(written, str) else "")
+
+        self._place(held)
+
+    def _end_block(self, event: JSONObject) -> None:
+        held = self._held(event)
+        if held is None:
+            return
+
+        if held.kind == CALL and not "".join(held.written):
+            given = held.block.get("input")
+            self._add_call(held, json.dumps(given) if given else "{}")
+
+        held.is_ended = True
+        self._place(held, is_frame=True)
+
+    def _add_text(self, text: object) -> None:
+        if isinstance(text, str) and text:
+            self.delta = {"content": text}
+            self.size += len(text)
+
+    def _add_call(self, held: Block, written: str, *, name: object = "") -> None:
+        function = {"name": name, "arguments": written}
+        self.delta = {"tool_calls": [{"index": held.call, "function": function}]}
+        self.size += len(written)
+
+    def _place(self, held: Block, *, is_frame: bool = False) -> None:
+        self.is_text_alone = held.kind == TEXT
+        self.is_beside = held.kind not in _JUDGED
+        self.is_frame = is_frame
+
+    def _take_ending(self, event: JSONObject) -> None:
+        """Take how the message ends, and what it has used so far."""
+        delta = event.get("delta")
+        if self.message is None or not isinstance(delta, dict):
+            self._refuse("a message_delta of a message that was begun", event, "/delta")
+            return
+
+        self._close_open()
+        beside = {name: event[name] for name in event if name not in ("type", "delta", "usage")}
+        self.message = merged(self.message | delta | beside, event.get("usage"))
+
+    def _stop(self, event: JSONObject) -> None:  # noqa: ARG002
+        if self.message is None:
+            self._refuse("a message_start before its end", None)
+            return
+
+        self._close_open()
+        self.is_done = True
+
+    _handlers: ClassVar[Mapping[str, Callable[..., None]]] = {
+        START: _start,
+        BLOCK_START: _begin,
+        BLOCK_DELTA: _add_delta,
+        BLOCK_STOP: _end_block,
+        ENDING: _take_ending,
+        STOP: _stop,
+    }
+
+    def end(self, *, is_told: bool = False) -> None:
+        """Take the end of the stream: without ``message_stop`` the reply was broken off."""
+
+    @property
+    def has_thoughts(self) -> bool:
+        """Whether thoughts came that may be signed."""
+        return any(held.kind not in _JUDGED for held in self.blocks.values())
+
+    def response(self, *, is_whole: bool = True) -> JSONObject:
+        """Return the message that the events make."""
+        if self._error is not None:
+            return {"type": "error", "error": self._error}
+
+        begun = self.message or {"type": "message", "role": "assistant"}
+        content = [held.whole() for held in self.blocks.values()]
+        made = {**begun, "content": content}
+        return made if self.is_done and is_whole else {**made, "stop_reason": BROKEN_OFF}
+
+    def came(self) -> JSONObject | None:
+        """Return what has come of a message that broke off; None where nothing has."""
+        return self.response(is_whole=False) if self.blocks and self._error is None else None
+
+
+def merged(message: JSONObject, usage: object) -> JSONObject:
+    """Return a message with what is said of its usage in place of what was said before."""
+    if not isinstance(usage, dict):
+        return message
+
+    before = peek(message, "usage")
+    said = {name: value for name, value in usage.items() if value is not None}
+    return {**message, "usage": {**(before if isinstance(before, dict) else {}), **said}}

@@ -1,0 +1,301 @@
+"""Turns of the Messages API as drafts, and drafts as turns.
+
+A turn is a list of blocks. Text blocks joined without a separator are the text of a draft, its
+``tool_use`` blocks are the calls; thoughts, tools that the server runs and whatever is not known
+stay where they are, and go back as they came (Anthropic's API reference, ``messages.content``).
+
+What the API refuses in a conversation, and how a turn is written so that it takes it:
+
+- Every call is answered in the very next turn of the user, and the results come first in it.
+- A call's input is an object: a text that is none is wrapped, ``{"INVALID_JSON": "…"}``
+  (Anthropic, fine-grained tool streaming).
+- A signed thought is bound to all that stands before it: nothing before it is changed.
+- No text is empty, and no turn ends with the assistant's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import is_
+from typing import Any
+
+from strictreply.reading._decoding import decode
+from strictreply.values._drafts import Answered, Draft, DraftCall, UserInput
+from strictreply.values._limits import JSON, JSONObject, Message
+from strictreply.wires._dialects import object_in
+from strictreply.wires._members import peek
+from strictreply.wires._wire import Replay
+
+CALL = "tool_use"
+RESULT = "tool_result"
+TEXT = "text"
+THOUGHTS = ("thinking", "redacted_thinking")
+"""The types of blocks that hold thoughts."""
+
+UNREADABLE = "INVALID_JSON"
+"""The member that holds what a model wrote in place of a call's input."""
+
+
+def text_block(text: str) -> JSONObject:
+    """Return the block of a text."""
+    return {"type": TEXT, "text": text}
+
+
+def kind_of(block: object) -> object:
+    """Return the type of a block; None when it has none."""
+    return peek(block, "type")
+
+
+def blocks_in(content: object) -> list[Any]:
+    """Return the blocks of a content, plain where they are the SDK's objects; a text is one."""
+    if isinstance(content, str):
+        return [text_block(content)] if content else []
+    if not isinstance(content, list | tuple):
+        return []
+
+    return [block if type(block) is dict else (object_in(block) or block) for block in content]
+
+
+def draft_of(content: Sequence[Any]) -> Draft:
+    """Return the draft that the blocks of a turn are."""
+    texts = [block["text"] for block in content if _is_text(block)]
+    calls = tuple(call_of(block) for block in content if kind_of(block) == CALL)
+    return Draft("".join(texts) if texts else None, calls, source=content)
+
+
+def _is_text(block: object) -> bool:
+    return kind_of(block) == TEXT and isinstance(peek(block, "text"), str)
+
+
+def call_of(block: JSONObject) -> DraftCall:
+    """Return the call that a block is; an input that is a text came from a stream unread."""
+    given = block.get("input")
+    return DraftCall(block.get("name"), _written_input(given), block.get("id"), source=block)
+
+
+def _written_input(given: JSON) -> JSON:
+    """Return an input as JSON text: what is not JSON stays as it is, and is refused as that."""
+    if given is None or isinstance(given, str):
+        return given
+
+    try:
+        return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        return given
+
+
+def input_of(arguments: object) -> JSON:
+    """Return the input of a call by the JSON text of its arguments: an object, else that text."""
+    value = decode(arguments) if isinstance(arguments, str) else arguments
+    return value if isinstance(value, dict) else _as_text(arguments)
+
+
+def _as_text(arguments: object) -> JSON:
+    return arguments if isinstance(arguments, str) else None
+
+
+def blocks_of(draft: Draft) -> list[Any]:
+    """Return a draft as the blocks of a turn: as they came, but for what was changed in it."""
+    came: Any = draft.source
+    if not isinstance(came, list | tuple):
+        came = []
+
+    blocks = list(came)
+    if draft.text != draft_of(blocks).text:
+        blocks = _with_text(blocks, draft.text)
+
+    calls = [_written_call(call) for call in draft.calls]
+    given = [block for block in blocks if kind_of(block) == CALL]
+    if len(calls) == len(given):
+        if all(map(is_, calls, given)):
+            return blocks
+
+        new = iter(calls)
+        return [next(new) if kind_of(block) == CALL else block for block in blocks]
+
+    return [*(block for block in blocks if kind_of(block) != CALL), *calls]
+
+
+def _with_text(blocks: list[Any], text: str | None) -> list[Any]:
+    """Return blocks with another text, at the place of the first one, else before the calls."""
+    new = [text_block(text)] if text else []
+    places = [at for at, block in enumerate(blocks) if kind_of(block) in (TEXT, CALL)]
+    at = places[0] if places else len(blocks)
+    behind = [block for block in blocks[at:] if not _is_text(block)]
+    return [*blocks[:at], *new, *behind]
+
+
+def _written_call(call: DraftCall) -> JSONObject:
+    source: Any = call.source
+    if isinstance(source, dict):
+        if call == call_of(source):
+            return source
+    else:
+        source = {"type": CALL}
+
+    return {**source, "id": call.id, "name": call.name, "input": input_of(call.arguments)}
+
+
+def _turn(blocks: Sequence[object]) -> Message:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def message_of(draft: Draft) -> Message:
+    """Return a draft as the assistant's turn."""
+    return _turn(blocks_of(draft))
+
+
+def turns_of(answered: Answered) -> list[Message]:
+    """Return a bad reply as the assistant's turn, and the user's turn that answers it."""
+    draft = answered.draft
+    blocks = _whole(blocks_of(draft))
+    said: list[JSON] = [
+        _result(call, text) | {"is_error": True}
+        for call, text in zip(draft.calls, answered.results, strict=True)
+    ]
+    if answered.words is not None:
+        said.append(text_block(answered.words))
+
+    # a reply of nothing cannot be a turn: the API takes no empty content
+    assistant = [_turn(_sendable(blocks))] if blocks else []
+    return [*assistant, {"role": "user", "content": said}]
+
+
+def _whole(blocks: Iterable[Any]) -> list[Any]:
+    """Return blocks without those that the API does not take: blank texts, a thought cut off."""
+    left = [block for block in blocks if not _is_blank(block)]
+    while left and kind_of(left[-1]) in THOUGHTS and not _is_signed(left[-1]):
+        left.pop()
+
+    return left
+
+
+def _sendable(blocks: Iterable[Any]) -> list[Any]:
+    """Return blocks whose inputs are objects."""
+    return [_readable(block) if kind_of(block) == CALL else block for block in blocks]
+
+
+def _readable(block: JSONObject) -> JSONObject:
+    given = block.get("input")
+    if isinstance(given, dict):
+        return block
+
+    words = given if isinstance(given, str) else json.dumps(given)
+    return {**block, "input": {UNREADABLE: words} if given is not None else {}}
+
+
+def _is_blank(block: object) -> bool:
+    """Return whether a block is a text of blanks alone, which the API does not take."""
+    return _is_text(block) and not str(peek(block, "text")).strip()
+
+
+def _result(call: DraftCall, text: str) -> JSONObject:
+    return {"type": RESULT, "tool_use_id": call.id, "content": text}
+
+
+def results_of(calls: Sequence[DraftCall], results: Sequence[str]) -> list[Message]:
+    """Return the one turn that answers calls, each with its result."""
+    pairs = zip(calls, results, strict=True)
+    return [{"role": "user", "content": [_result(call, text) for call, text in pairs]}]
+
+
+def quoted(draft: Draft) -> str:
+    """Return what the model itself wrote: the text, and of the calls the names and inputs."""
+    parts = [draft.text] if draft.text else []
+    calls = [{"name": call.name, "input": input_of(call.arguments)} for call in draft.calls]
+    return "\n".join([*parts, json.dumps(calls)] if calls else parts)
+
+
+def _user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def _system(text: str) -> Message:
+    return {"role": "system", "content": text}
+
+
+def heard_in(turn: Message) -> UserInput:
+    """Return the text, the artifacts and the images of a user's turn."""
+    blocks = blocks_in(turn.get("content"))
+    others = [dict(block) for block in blocks if isinstance(block, Mapping) and not _is_text(block)]
+    return UserInput(
+        text="\n".join(block["text"] for block in blocks if _is_text(block)),
+        artifacts=tuple(block for block in others if block.get("type") != "image"),
+        images=tuple(block for block in others if block.get("type") == "image"),
+    )
+
+
+def read_turn(turn: Message) -> Draft:
+    """Return the reply that an assistant's turn is."""
+    return draft_of(blocks_in(turn.get("content")))
+
+
+def _is_signed(block: object) -> bool:
+    return kind_of(block) in THOUGHTS and bool(peek(block, "signature") or peek(block, "data"))
+
+
+def is_bound(draft: Draft) -> bool:
+    """Return whether a signed thought binds a reply to all that stands before it."""
+    source: Any = draft.source
+    return isinstance(source, list | tuple) and any(map(_is_signed, source))
+
+
+def _assistants_blocks(turns: Iterable[Any]) -> Iterator[Any]:
+    for turn in turns:
+        content = peek(turn, "content")
+        if peek(turn, "role") == "assistant" and not isinstance(content, str):
+            yield from blocks_in(content)
+
+
+def are_bound(turns: Iterable[Any]) -> bool:
+    """Return whether a signed thought stands in a conversation."""
+    return any(map(_is_signed, _assistants_blocks(turns)))
+
+
+def ids_in(turns: Iterable[Any]) -> list[str]:
+    """Return the ids of the calls in a conversation, in order."""
+    ids = [peek(block, "id") for block in _assistants_blocks(turns) if kind_of(block) == CALL]
+    return [id_ for id_ in ids if isinstance(id_, str)]
+
+
+def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
+    """Return a reply with the thoughts of another one in place of its own; None: without any."""
+    own = [block for block in blocks_of(draft) if kind_of(block) not in THOUGHTS]
+    firsts = [] if first is None else blocks_of(first)
+    return draft_of([*(block for block in firsts if kind_of(block) in THOUGHTS), *own])
+
+
+def joined(begun: Draft, rest: Draft) -> Draft:
+    """Return a paused reply with what continues it."""
+    return draft_of([*blocks_of(begun), *blocks_of(rest)])
+
+
+def _always(_draft: Draft) -> bool:
+    return True
+
+
+def _never(_draft: Draft) -> bool:
+    return False
+
+
+TURNS = Replay(
+    keyword="messages",
+    user=_user,
+    system=_system,
+    heard=heard_in,
+    written=message_of,
+    read=read_turn,
+    turns=turns_of,
+    results=results_of,
+    quoted=quoted,
+    is_plain=_never,
+    has_sealed_calls=_always,
+    is_bound=is_bound,
+    are_bound=are_bound,
+    ids=ids_in,
+    with_thoughts=with_thoughts,
+    joined=joined,
+    is_verbatim=True,
+)
+"""How a reply goes back in turns of the Messages API."""
