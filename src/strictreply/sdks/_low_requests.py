@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -12,14 +13,17 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel
 
 from strictreply.contract._contract import ContractKeywords
+from strictreply.contract._definitions import given as without_markers
 from strictreply.sdks._known import sdk_for
 from strictreply.sdks._posting import (
+    OBSERVED_FORM,
     OPTIONS,
     OUR_KEYWORDS,
     Answering,
     form_in,
     http_with,
     is_raw,
+    object_in_raw,
     with_form,
 )
 from strictreply.sdks._sdk import SDK, Door
@@ -137,6 +141,8 @@ class Posting:
         body = held.get("body" if self._final is None else "json_data")
         content = held.get("content")
 
+        if isinstance(body, Mapping):
+            body = without_markers(body)
         if isinstance(body, BaseModel):
             body = body.model_dump(mode="json", exclude_unset=True, by_alias=True)
         for text in (body, content):
@@ -195,8 +201,11 @@ class Posting:
         is_streamed = bool(body.get("stream"))
         is_parsed = not untouched and self.form is None and not is_streamed
         wanted = self._wanted()
-        if not (is_parsed and _is_readable(wanted)):
-            sdk = sdk_for(client)
+        sdk = sdk_for(client)
+        form = self.form
+        if sdk.is_observing(client):
+            form = form or OBSERVED_FORM
+        elif not (is_parsed and _is_readable(wanted)):
             wanted = sdk.http_type
             options["post_parser"] = sdk.named("_types", "NOT_GIVEN")
 
@@ -210,13 +219,12 @@ class Posting:
         if is_streamed and self.method in {"post", "request"}:
             given["stream"] = True
 
-        return self._sent(client, door, wanted, options, given)
+        return self._sent(client, door, wanted, with_form(self._options | options, form), given)
 
     def _sent(
         self, client: SdkClient, door: Door, wanted: object, options: JSONObject, given: JSONObject
     ) -> object:
         """Make the request for what is wanted, and return the raw response where it comes."""
-        options = with_form(self._options | options, self.form)
         if self._final is None:
             named = given | {"cast_to": wanted, "options": options}
             sent = getattr(client, self.method)(*self.head, **named)
@@ -247,7 +255,8 @@ class Posting:
             )
 
         absent: JSONObject = {"post_parser": sdk.named("_types", "NOT_GIVEN")}
-        return self._sent(client, door, sdk.http_type, absent, self.given)
+        options = with_form(self._options | absent, self.form)
+        return self._sent(client, door, sdk.http_type, options, self.given)
 
     def _wanted(self) -> object:
         return self.given.get("cast_to") if self._final is None else self.head[0]
@@ -286,7 +295,8 @@ class Posting:
         options = source._options
         fields = type(options).model_fields
         known = {name: value for name, value in self._options.items() if name in fields}
-        return self.client._process_response(
+        # the client of the raw response, which knows what became of its bytes
+        made = source._client._process_response(
             cast_to=self._wanted(),
             options=options.model_copy(update=known),
             response=http,
@@ -294,6 +304,20 @@ class Posting:
             stream_cls=self.given.get("stream_cls"),
             retries_taken=source.retries_taken,
         )
+        if self.form is not None or not sdk_for(self.client).is_observing(self.client):
+            return made
+
+        # sent with the header of a raw response, which its caller did not ask for
+        return _opened_later(made) if inspect.isawaitable(made) else _opened(made)
+
+
+async def _opened_later(made: Awaitable[object]) -> object:
+    return _opened(await made)
+
+
+def _opened(made: object) -> object:
+    """Return what is in a raw response of the SDK; anything else as it is."""
+    return object_in_raw(made) if is_raw(made) else made
 
 
 @dataclass(slots=True)
@@ -356,11 +380,11 @@ def _place_at(posting: Posting) -> CallTarget | None:
 
     # one step behind the path of the API is the id of a stored reply, the next what is done with it
     *before, last = steps or ("",)
-    if (path := _path_at(sdk, tuple(before), base, posting)) is not None:
+    if (path := _path_at(sdk, tuple(before), base, posting, is_below=True)) is not None:
         is_posted = sdk.doors[path].posts_stored and verb not in _UNANSWERED
         return CallTarget(path, "stored") if verb == "get" or is_posted else None
 
-    path = _path_at(sdk, tuple(before[:-1]), base, posting)
+    path = _path_at(sdk, tuple(before[:-1]), base, posting, is_below=True)
     if path is None or verb in _UNANSWERED or last not in sdk.doors[path].stored_actions:
         return None
 
@@ -368,9 +392,14 @@ def _place_at(posting: Posting) -> CallTarget | None:
 
 
 def _path_at(
-    sdk: SDK, steps: tuple[str, ...], base: tuple[str, ...], posting: Posting
+    sdk: SDK,
+    steps: tuple[str, ...],
+    base: tuple[str, ...],
+    posting: Posting,
+    *,
+    is_below: bool = False,
 ) -> str | None:
-    """Return the path of the namespace whose address ends with these steps.
+    """Return the path of the namespace whose address ends with these steps, or has them below it.
 
     ``base`` is the path of the client's address. Of several namespaces of one API the query of the
     request says which, else it is the usual one.
@@ -379,7 +408,7 @@ def _path_at(
     for path, door in sdk.doors.items():
         ending = tuple(door.wire.path.strip("/").split("/"))
         before = steps[: -len(ending)]
-        if steps[-len(ending) :] != ending:
+        if steps[-len(ending) :] != ending or (is_below and not door.stores):
             continue
         if len(ending) == 1 and not _is_root(
             before[len(base) :] if before[: len(base)] == base else before

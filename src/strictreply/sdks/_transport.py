@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter, is_
+from types import MethodType
 from typing import Any
 
 from strictreply.sdks._bounds import stand_in
@@ -26,6 +27,8 @@ from strictreply.sdks._known import (
 )
 from strictreply.sdks._low_requests import Posting
 from strictreply.sdks._posting import (
+    IDS,
+    OBSERVED_FORM,
     RAW_RESPONSE,
     Answering,
     Form,
@@ -77,20 +80,21 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """How a call was made, where not by a method of ours.
-
-    ``form`` is ``true`` for the SDK's raw response, ``stream`` for that of
-    ``with_streaming_response``, None for a completion. ``path`` is that of the namespace whose
-    request it is, None for the usual one of its API. ``finish`` parses a completion, with the
-    reply in it. ``through`` is called instead of the client's ``create``, and ``posting`` makes
-    each request of the call where a program made it by a low method of the client.
-    """
+    """How a call was made, where not by a method of ours."""
 
     form: str | None = None
+    """The header's value for the SDK's raw response (``stream``: one read later).
+
+    None for a completion.
+    """
     path: str | None = None
+    """The path of the namespace whose request it is; None for the usual one of its API."""
     finish: Callable[[Any, AssistantReply], Any] | None = None
+    """Parses a completion, with the reply in it."""
     through: Any = None
+    """What is called instead of the client's ``create``."""
     posting: Posting | None = None
+    """What makes each request of the call where a program made it by a low method."""
 
 
 class Transport:
@@ -117,7 +121,7 @@ class Transport:
         self.door: Door = door
         self._resource_of = attrgetter(path)
         self._first = resource
-        self._posts = RequestEncoder()
+        self._posts = RequestEncoder(door.read_values)
         self._sender: tuple[Any, Any] = (None, None)
         self._alone: Any = None
 
@@ -206,25 +210,27 @@ class Transport:
 
         sender = self._sender_of(completions)
         is_ours = way.through is None and sender is not completions
-        if is_ours and _is_untouched(sender._client, type(sender).create):
+        is_observed = is_ours and sdk_for(sender._client).is_observing(sender._client)
+        if is_ours and not is_observed and _is_untouched(sender._client, type(sender).create):
             posted = self._posts.of(sender, keywords)
             if posted is not None:
                 return _raw_posted(sender._client, self.door, posted, way.form)
 
             return sender.create(**with_header(keywords, RAW_RESPONSE, Form(way.form or "")))
 
-        if way.form is not None:
-            keywords = with_header(keywords, RAW_RESPONSE, way.form)
+        form = way.form or (OBSERVED_FORM if is_observed else None)
+        if form is not None:
+            keywords = with_header(keywords, RAW_RESPONSE, form)
 
         call = partial(way.through or sender.create, **keywords)
         is_called = _is_called_by_others(sender._client)
 
         # somebody who stands in the way may come back through the wrapped client's own method
         sent = called_with(passing, self, call) if is_called else call()
-        if way.form is None:
+        if form is None:
             return sent
 
-        return Answering(sender._client, self.door, way.form, is_stream).raw(sent)
+        return Answering(sender._client, self.door, form, is_stream).raw(sent)
 
     def _posted(self, posting: Posting, keywords: JSONObject) -> object:
         client = self.alone
@@ -329,10 +335,9 @@ class Transport:
         if way.finish is not None and reply is not None:
             given = way.finish(given, reply)
 
-        has_id = given is not came and "_request_id" in getattr(came, "__dict__", ())
-        if has_id and hasattr(given, "__dict__"):
-            told: Any = came
-            vars(given)["_request_id"] = told._request_id
+        if given is not came and hasattr(given, "__dict__"):
+            told = getattr(came, "__dict__", {})
+            vars(given).update({name: told[name] for name in IDS if name in told})
 
         if not is_form:
             return given
@@ -418,6 +423,10 @@ def _alone_class(kind: Any) -> type:
     inherited = getattr(kind, "_client", None)
     joining = getattr(kind, "_prepare_url", None)
 
+    # that of a cloud whose streams are no events of text
+    making = getattr(kind, "_make_sse_decoder", None)
+    decoded = None if making is None or is_of_base(making) else making
+
     class SingleSendClient(kind):  # type: ignore[misc]  # a class that is only known here
         __slots__ = ("_bounded", "_joined", "_templates")
         _bounded: tuple[Any, Any]
@@ -429,8 +438,15 @@ def _alone_class(kind: Any) -> type:
             now = vars(self)["_client"] if inherited is None else inherited.__get__(self)
             bounded = self._bounded
             if bounded[0] is not now:
-                bounded = self._bounded = (now, stand_in(now) or now)
+                decoder = decoded and MethodType(decoded, self)
+                bounded = self._bounded = (now, stand_in(now, decoder) or now)
             return bounded[1]
+
+        if decoded is not None:
+
+            def _make_sse_decoder(self) -> object:
+                # the stand-in has decoded the frames
+                return sdk_for(self).named("_streaming", "SSEDecoder")()
 
         if is_of_base(joining):
             # kept where it is made of these two alone: a tenth of a call's time
