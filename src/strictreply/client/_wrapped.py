@@ -366,7 +366,7 @@ class Wrapped(Generic[A_co]):
 
         copied = None if origin is None or origin.inner is not client else origin.namespaces
         namespaces = Namespaces(client, self, self._drop_in, copied)
-        namespaces.transport(WIRES[settings.api])  # a client without this API is refused at once
+        namespaces.way_to(WIRES[settings.api])  # a client without this API is refused at once
 
         bucket = RetryBucket() if origin is None else origin.bucket
         learnt = EndpointRefusals() if origin is None else origin.learnt
@@ -538,7 +538,8 @@ class Wrapped(Generic[A_co]):
                 "stream=True goes with create(); for a typed stream call client.stream()"
             )
 
-        owned, is_repeating = guard.namespaces.transport(wire).retries(way or CallForm())
+        way = way or CallForm()
+        owned, is_repeating = guard.namespaces.way_to(wire, way.path).retries(way)
         policy = settings.policy
         if is_repeating and policy.transport_retries:
             policy = replace(policy, transport_retries=None)
@@ -595,7 +596,7 @@ class Wrapped(Generic[A_co]):
         if way is None:
             way = CallForm(through=guard.namespaces.patched_create(ask.wire))
 
-        transport = guard.namespaces.transport(ask.wire)
+        transport = guard.namespaces.way_to(ask.wire, way.path)
         limits = ask.contract.limits
         sending = CallIO(transport, limits, guard.bucket, way=way, is_async=self._is_async)
         sending.is_literate = ask.contract.dialects != "strict"
