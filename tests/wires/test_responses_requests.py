@@ -185,7 +185,7 @@ def test_a_thought_without_its_partner_is_not_sent() -> None:
 def test_a_reply_that_ends_at_its_limit_is_cut_by_whichever_name_that_was_given(name: str) -> None:
     """The request has the API's own name; a server that relabels a cut reply is not believed."""
     server = Server(response(call_item("search", GOOD)), response(call_item("search", GOOD)))
-    client = sr.wrap(server.client(), api="responses", tools=[FLAT_SEARCH])
+    client: Any = sr.wrap(server.client(), api="responses", tools=[FLAT_SEARCH])
     exchange = client.exchange(model="m", input="find tea", **{name: 5})
 
     (cut,) = exchange.attempts[0].issues
