@@ -287,6 +287,30 @@ def test_a_stream_by_id_is_judged(given: dict[str, Any]) -> None:
     refused(by_id, lambda: events(WRONG_RESPONSE))
 
 
+@pytest.mark.parametrize("kind", ["text", "json_object"])
+def test_the_class_of_a_stored_stream_counts_more_than_the_format_it_echoes(kind: str) -> None:
+    """A server echoes the format that it was asked for, which is a text by default."""
+
+    def typed(client: Any) -> Any:
+        return by_id(client, text_format=Invoice)
+
+    def stored(text: str) -> Callable[[], Any]:
+        whole = sdk.response(sdk.text_item(text), text={"format": {"type": kind}})
+        return lambda: events(whole)
+
+    for response, _ in some(both(typed, stored('{"total": 3}'))):
+        assert response.output_parsed == Invoice(total=3)
+
+    wrong = {
+        "three": "answer.type",
+        '{"total": "3"}': "answer.type",
+        '{"total": 3, "total": 4}': "json.duplicate_key",
+    }
+    for text, code in wrong.items():
+        for error in some(refused(typed, stored(text))):
+            assert [issue.code for issue in error.issues] == [code]
+
+
 def test_a_part_of_a_stored_stream_is_refused() -> None:
     """It cannot be judged; the message names the way by which the SDK reads the whole."""
     server = Server(GOOD_RESPONSE)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, asdict, dataclass, field
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeAlias, cast
+from typing import Any, Generic, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
 
 from pydantic_core import to_jsonable_python
@@ -174,7 +174,8 @@ _ENDLESS: int = 10**MAX_NUMBER_DIGITS
 MAX_TOKENS = 2**53 - 1
 
 
-class UsageNames(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class UsageNames:
     """Where an API writes the tokens of a response."""
 
     prompt: str
