@@ -543,14 +543,8 @@ def _message(draft: Draft) -> JSONObject:
     """
     members = ("role", "content", "tool_calls")
     is_message = any(peek(draft.source, name) is not None for name in members)
-    if is_message and all(map(_is_chats, draft.calls)):
-        return plain_message(draft)
-
-    message: JSONObject = {"role": "assistant", "content": draft.text}
-    if draft.calls:
-        message["tool_calls"] = list(map(_made_call, draft.calls))
-
-    return message
+    is_chats = is_message and all(map(_is_chats, draft.calls))
+    return plain_message(draft if is_chats else draft.bare)
 
 
 def _is_chats(call: DraftCall) -> bool:
@@ -561,12 +555,6 @@ def _is_chats(call: DraftCall) -> bool:
 
     kind = source.get("type")
     return isinstance(kind, str) and kind in source
-
-
-def _made_call(call: DraftCall) -> JSONObject:
-    """Write a call as chat completions do."""
-    kind, given = ("custom", "input") if call.is_text else ("function", "arguments")
-    return {"id": call.id, "type": kind, kind: {"name": call.name, given: call.arguments}}
 
 
 def has_calls(message: object) -> bool:
