@@ -91,6 +91,7 @@ def test_demo_runs_from_end_to_end(process: Process) -> None:
     assert "ToolArgumentsError after 4 requests" in stdout
 
 
+@pytest.mark.slow
 def test_check_reads_packed_files(process: Process, tmp_path: Path) -> None:
     """Recorded replies are judged offline; with ``--json`` stdout is one object and stderr is empty
     in a pipe.

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from strictreply import Category
 from strictreply.coordination import ActionType, ErrorPolicy, Reaction
 from strictreply.coordination.actions import SHAPES, Need
@@ -25,6 +27,7 @@ def words(cell: str) -> set[str]:
     return set(re.findall(r"`(\w+)`", cell))
 
 
+@pytest.mark.slow
 def test_the_page_runs() -> None:
     """The page prints what it shows and warns of nothing; it registers a format, so it has its own
     interpreter.

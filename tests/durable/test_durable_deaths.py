@@ -101,6 +101,7 @@ def test_v12_on_postgres_kills_give_no_run_up(postgres_url: str, tmp_path: Path)
         assert kill_at_random(place, tmp_path, kills=DEATHS + 1, count=3) == [ANSWER] * 3
 
 
+@pytest.mark.slow
 def test_v12_a_poison_run_is_given_up_alone(url: str, tmp_path: Path) -> None:
     """One run whose tool kills the process ends as given up after so many deaths, and four
     neighbours finish.
@@ -125,6 +126,7 @@ def test_v12_a_poison_run_is_given_up_alone(url: str, tmp_path: Path) -> None:
         assert deaths == DEATHS
 
 
+@pytest.mark.slow
 def test_v12_several_poison_runs_take_nobody_with_them(tmp_path: Path) -> None:
     """Three poison runs among three others are given up, each on its own count, and the others
     finish.

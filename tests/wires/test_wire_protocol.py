@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 import strictreply as sr
 from strictreply.testing import writer_named
+from strictreply.values._errors import explained
 from strictreply.wires import WIRES, wire_for, wire_of
 from support.scripted import SCHEMA, USER, Server, call, completion
 
@@ -48,6 +50,33 @@ def test_attempts_know_their_api(api: Any) -> None:
     attempts = client.exchange(model="m", **keywords).attempts
     assert [attempt.api for attempt in attempts] == [api] * 3
     assert [attempt.to_dict()["api"] for attempt in attempts] == [api] * 3
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_an_explanation_shows_the_reply_and_not_what_is_around_it(api: Any) -> None:
+    """Each attempt says where its response holds the reply; JSON of it does beside the response."""
+    server = Server(of_api(api, WRONG))
+    policy = sr.RetryPolicy(max_retries=0)
+    client = sr.wrap(server.client(max_retries=0), contract=CONTRACT, policy=policy, api=api)
+    keywords: Any = {WIRES[api].conversation: USER}
+    with pytest.raises(sr.ReplyRejected) as raised:
+        client.exchange(model="m", **keywords)
+
+    shown = raised.value.explain().partition("came:\n")[2].partition("\n")[0]
+    begins = {"chat": '    {"role": "assistant"', "responses": '    [{"'}
+    assert shown.startswith(begins[api])
+    (attempt,) = raised.value.attempts
+    assert attempt.to_dict(raw=True)["reply_at"] == WIRES[api].reply_at
+    assert "reply_at" not in attempt.to_dict()
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_a_response_without_a_reply_is_shown_whole(api: str) -> None:
+    """Also one that has the place of the reply, and nothing there."""
+    responses: list[Any] = [{"id": "r"}, {"choices": [{"message": None}], "output": []}]
+    for raw in responses:
+        attempt = sr.Attempt(1, {}, raw=raw, reply_at=WIRES[api].reply_at)
+        assert json.dumps(raw) in explained("h", (attempt,))
 
 
 @pytest.mark.parametrize("api", WIRES)

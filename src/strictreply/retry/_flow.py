@@ -767,6 +767,7 @@ def _attempt(
         usage=_usage(ask, sent, event, judged),
         seconds=event.seconds,
         api=ask.wire.name,
+        reply_at=ask.wire.reply_at,
         **corrected,
     )
 

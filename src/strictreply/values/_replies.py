@@ -362,6 +362,11 @@ class Attempt:
     """
     api: str = "chat"
     """The API that was asked: ``chat`` or ``responses``."""
+    reply_at: str = ""
+    """Pointer to the reply in the response; empty for the whole of it.
+
+    JSON has it only where raw replies are requested.
+    """
 
     def __post_init__(self) -> None:
         # here, because every watcher, pickle and explanation takes the request from an attempt
@@ -396,6 +401,7 @@ class Attempt:
         if raw:
             record["request"] = plain_request(self.request)
             record["raw"] = plain(self.raw)
+            record["reply_at"] = self.reply_at
         return record
 
 

@@ -360,6 +360,9 @@ class Wire:
     storing: Storing
     """How replies are stored."""
 
+    reply_at: str = ""
+    """Where a response holds its reply, as a JSON Pointer; empty for the whole of it."""
+
     error_in: Callable[[object], object] = error_in
     """Return the error that a response is or holds, None for none.
 
