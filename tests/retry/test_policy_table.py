@@ -48,8 +48,7 @@ from strictreply.retry._policy import (
     end_at,
     row_after,
 )
-from strictreply.values._errors import REASON_ADVICE
-from strictreply.wires._chat import CHAT
+from strictreply.wires import WIRES
 from support.scripted import SCHEMA, USER, Server, call, completion
 
 TOOL = runpy.run_path(str(Path(__file__).resolve().parents[2] / "tools" / "write_policy.py"))
@@ -223,7 +222,7 @@ def test_a_row_leads_where_it_says(name: str) -> None:
 def ended_by(policy: RetryPolicy, *events: Event) -> End:
     """Return how a call ends that gets these events, the watchers' among them."""
     contract = Contract(tools=[SEARCH])
-    base = CHAT.read({"messages": USER, "model": "m"})
+    base = WIRES["chat"].read({"messages": USER, "model": "m"})
     flow = reply_flow(CallPlan(contract, base, policy, TieredSteering()))
     next(flow)
     for event in events[:-1]:
@@ -291,7 +290,7 @@ def test_every_moment_is_provoked_here() -> None:
 def test_effects_of_the_flow_are_those_that_are_played_here() -> None:
     """A call that is repeated asks for the call, its note and its claim, in this order."""
     contract = Contract(tools=[SEARCH])
-    base = CHAT.read({"messages": USER, "model": "m"})
+    base = WIRES["chat"].read({"messages": USER, "model": "m"})
     flow = reply_flow(CallPlan(contract, base, RetryPolicy(), TieredSteering()))
     effects = [next(flow), flow.send(Failed(LOST)), flow.send(Noted())]
     assert list(map(type, effects)) == [Call, Notify, Claim]
@@ -307,7 +306,7 @@ def test_each_reason_is_public_and_has_words() -> None:
 
     for end in ends:
         if end.how == "halted":
-            assert end.reason in REASON_ADVICE, "say in its row of Reason what to do"
+            assert Reason(end.reason).advice, "say in its row of Reason what to do"
         if end.how == "rejected" and end.reason != "stop":
             assert REJECTED_WORDS[end.reason] in str(end.error((Attempt(1, {}),), None, None))
 

@@ -18,13 +18,15 @@ from strictreply import Limits
 from strictreply.client._sending import CallIO
 from strictreply.core import DEFAULT_LIMITS, RetryBucket
 from strictreply.core.forms import as_json
+from strictreply.sdks._openai import OPENAI
 from strictreply.sdks._posting import ReceivedResponse, _is_plain, parsed
 from strictreply.sdks._transport import Transport
 from strictreply.values._requests import Definitions
-from strictreply.wires import WIRES
 from strictreply.wires._bodies import read_body
-from strictreply.wires._chat import CHAT
 from support.scripted import USER, Client, Server, call, completion, http, status
+
+PATHS = {"chat": "chat.completions", "responses": "responses"}
+CHAT_DOOR = OPENAI.doors["chat.completions"]
 
 
 class Unset:
@@ -38,7 +40,7 @@ def requests_of(api: str = "chat", **keywords: Any) -> tuple[Any, Any]:
     """
     ours = Server(completion("x"))
     theirs = Server(completion("x"))
-    Transport(ours.client(), WIRES[api]).send({"model": "m", **keywords}, None)
+    Transport(ours.client(), PATHS[api]).send({"model": "m", **keywords}, None)
     resource = theirs.client().chat.completions if api == "chat" else theirs.client().responses
     resource.with_raw_response.create(model="m", **keywords)
     return ours.requests[0], theirs.requests[0]
@@ -359,9 +361,9 @@ def test_a_completion_is_the_one_that_the_sdk_makes(body: Any) -> None:
     and dump.
     """
     first, second, third = raws(json.dumps(body).encode())
-    ours = parsed(CHAT, first)
+    ours = parsed(CHAT_DOOR, first)
     theirs = third.parse()
-    kept = ReceivedResponse.of(CHAT, second)
+    kept = ReceivedResponse.of(CHAT_DOOR, second)
     assert kept is not None
 
     assert not isinstance(body, dict) or repr(kept.parse()) == repr(theirs)
@@ -380,11 +382,11 @@ def test_a_valid_completion_is_made_by_pydantic_at_once(monkeypatch: pytest.Monk
         Server(answer).client().chat.completions.with_raw_response.create(model="m", messages=USER)
     )
     monkeypatch.setattr(ChatCompletion, "construct", None)  # not called
-    made: Any = parsed(CHAT, source)
+    made: Any = parsed(CHAT_DOOR, source)
     assert made.choices[0].message.tool_calls[0].function.name == "f"
 
     assert made._request_id == "req_1"
-    assert parsed(CHAT, source) is made
+    assert parsed(CHAT_DOOR, source) is made
     assert source.parse() is made
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import strictreply as sr
 from strictreply.testing import Kind, ScriptedModel, no_backoff, ok
-from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing.faults import CATALOGUE, Entry
 from strictreply.testing.mounting import async_openai_client, openai_client
 
 SEARCH = sr.Tool.from_json_schema(

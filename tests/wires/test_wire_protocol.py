@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import strictreply as sr
 from strictreply.sdks._known import SDKS
 from strictreply.testing import writer_named
 from strictreply.testing.mounting import library_of
+from strictreply.values._errors import explained
 from strictreply.wires import WIRES, wire_for, wire_of
 from support.scripted import SCHEMA, Server, call, completion
 
@@ -78,6 +80,32 @@ def test_attempts_know_their_api(api: Any) -> None:
     attempts = client.exchange(**asked_of(api), max_tokens=100).attempts
     assert [attempt.api for attempt in attempts] == [api] * 3
     assert [attempt.to_dict()["api"] for attempt in attempts] == [api] * 3
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_an_explanation_shows_the_reply_and_not_what_is_around_it(api: Any) -> None:
+    """Each attempt says where its response holds the reply; JSON of it does beside the response."""
+    server = Server(of_api(api, WRONG))
+    policy = sr.RetryPolicy(max_retries=0)
+    client: Any = sr.wrap(client_of(api, server), contract=CONTRACT, policy=policy, api=api)
+    with pytest.raises(sr.ReplyRejected) as raised:
+        client.exchange(**asked_of(api), max_tokens=100)
+
+    shown = raised.value.explain().partition("came:\n")[2].partition("\n")[0]
+    begins = {"chat": '    {"role": "assistant"', "responses": '    [{"', "messages": '    [{"'}
+    assert shown.startswith(begins[api])
+    (attempt,) = raised.value.attempts
+    assert attempt.to_dict(raw=True)["reply_at"] == WIRES[api].reply_at
+    assert "reply_at" not in attempt.to_dict()
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_a_response_without_a_reply_is_shown_whole(api: str) -> None:
+    """Also one that has the place of the reply, and nothing there."""
+    responses: list[Any] = [{"id": "r"}, {"choices": [{"message": None}], "output": []}]
+    for raw in responses:
+        attempt = sr.Attempt(1, {}, raw=raw, reply_at=WIRES[api].reply_at)
+        assert json.dumps(raw) in explained("h", (attempt,))
 
 
 @pytest.mark.parametrize("api", WIRES)

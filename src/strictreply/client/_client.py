@@ -60,7 +60,7 @@ from strictreply.values._limits import (
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
 from strictreply.values._replies import A_co, AssistantReply, DirectAnswer
 from strictreply.values._requests import AnswerFormat
-from strictreply.wires import WIRES, Api, wire_named
+from strictreply.wires import Api, wire_named
 from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
 
         As with that method, several calls at once are allowed unless the request forbids them.
         """
-        return cast("Completion", self._guard.namespaces.made(WIRES["chat"], **keywords))
+        return cast("Completion", self._guard.namespaces.made("chat.completions", **keywords))
 
     def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: CallForm, answer_format: AnswerFormat | None
@@ -263,7 +263,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
 
     async def create(self, **keywords: Unpack[CallKeywords]) -> Completion:
         """Make one call like ``chat.completions.create``; see :meth:`StrictClient.create`."""
-        return cast("Completion", await self._guard.namespaces.made(WIRES["chat"], **keywords))
+        return cast("Completion", await self._guard.namespaces.made("chat.completions", **keywords))
 
     async def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: CallForm, answer_format: AnswerFormat | None
@@ -518,7 +518,7 @@ def wrap(
     on_attempt: OnAttempt | None = None,
     log_replies: Redact | None = None,
     usage_mode: UsageMode = "last",
-    api: Api | str = "chat",
+    api: Api | str | None = None,
     **declared: Any,
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that it returns only valid replies.
@@ -532,8 +532,9 @@ def wrap(
     ``log_replies`` redacts a raw reply for the DEBUG log; with None no reply is logged.
     ``usage_mode="total"`` writes the tokens of all requests of a call into its completion; with
     ``last`` it has those of the last request, as the API reported them. ``api`` is the default API
-    of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat`` (chat completions) or
-    ``responses``. The SDK's own methods are guarded on both.
+    of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat`` (chat completions),
+    ``responses`` or ``messages`` (Anthropic's). With None it is the first one of the client's SDK.
+    The SDK's own methods are guarded on each.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an
     async check or an async ``on_attempt``; TypeError when ``client`` has no
@@ -548,6 +549,11 @@ def wrap(
 
     contract = Contract(**declared) if contract is None else contract
     must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
+    client = client.unwrapped if isinstance(client, Wrapped) else client
+    client = behind_module(client)
+    if api is None:
+        known = sdk_behind(client)
+        api = "chat" if known is None else known.usual_api
     wire_named(api)
 
     settings = Settings(
@@ -556,8 +562,6 @@ def wrap(
     if usage_mode not in get_args(UsageMode):
         raise ContractError(f"usage_mode must be one of {', '.join(get_args(UsageMode))}")
 
-    client = client.unwrapped if isinstance(client, Wrapped) else client
-    client = behind_module(client)
     if _is_async(client):
         return AsyncStrictClient.over(client, contract, settings)
 

@@ -221,7 +221,7 @@ class CallIO:
         A caller who keeps an exchange would hold it a second time, encoded.
         """
         if self.last is not None and self.way.form is None and not self.last.is_stream:
-            came = Response.of(self.transport.wire, self.last.source)
+            came = Response.of(self.transport.door, self.last.source)
             self.last = self.last if came is None else Sent(self.last.plain, came)
 
     def completion(

@@ -74,8 +74,8 @@ class _Fetching:
         guard = self.client._guard  # noqa: SLF001
         self.contract: Contract = guard.contract
         self.policy: RetryPolicy = guard.settings.policy
-        self.transport: Transport = guard.namespaces.transport(wire)
-        self.way = CallForm("true", posting=stored)
+        self.transport: Transport = guard.namespaces.transport(stored.path)
+        self.way = CallForm("true", stored.path, posting=stored)
         self._stored = stored
         self._wire = wire
         self._left: float | None = None

@@ -36,6 +36,7 @@ from strictreply.retry._failures import ExchangeStopped, Failure
 from strictreply.sdks._built import Told, exchange
 from strictreply.sdks._resolving import resolve_within
 from strictreply.sdks._shapes import HttpRequest, HttpResponse
+from strictreply.values._limits import JSONObject
 
 # Of a response that is not a success: the SDK parses it, and a megabyte holds any error.
 MAX_ERROR_BYTES = 1_000_000
@@ -59,6 +60,10 @@ _CONNECTS_AGAIN = "retry.started"  # before the pause after a connection that fa
 # Around a network stream (HTTP inside a tunnel inside a proxy), or of transports around another.
 _MAX_LAYERS = 4
 _READ_BYTES = 4096
+
+ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
+"""The headers of a response that are about its body."""
+
 _STREAM_FACTOR = 8  # a chunk of a stream holds some four bytes of the reply in three hundred
 _WRITE_BYTES = 16_384
 _PORTS = {"http": 80, "https": 443}
@@ -260,6 +265,73 @@ def _bounded_class(kind: type[object]) -> type:
     return type(kind.__name__, (_BoundedBody, kind), {})
 
 
+class _DecodedBody:
+    """A body whose frames are decoded by the SDK, as events of text.
+
+    It is sync or async as the body behind it. A frame that cannot be decoded breaks the exchange.
+    """
+
+    def __init__(self, behind: object, decoder: object) -> None:
+        self._behind: Any = behind
+        self._decoder: Any = decoder
+        self._broken: Exception | None = None  # what reading the body itself has raised
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from map(_event_text, self._decoder.iter_bytes(self._pieces()))
+        except Exception as error:
+            raise self._meaning(error) from error
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for event in self._decoder.aiter_bytes(self._apieces()):
+                yield _event_text(event)
+        except Exception as error:
+            raise self._meaning(error) from error
+
+    def _pieces(self) -> Iterator[bytes]:
+        try:
+            yield from self._behind
+        except Exception as error:
+            self._broken = error
+            raise
+
+    async def _apieces(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._behind:
+                yield piece
+        except Exception as error:
+            self._broken = error
+            raise
+
+    def _meaning(self, error: Exception) -> Exception:
+        if error is self._broken:
+            return error
+
+        detail = "the frames of the stream cannot be decoded"
+        return ExchangeStopped(Failure("connection", retryable=True, detail=detail))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._behind, name)
+
+    def close(self) -> None:
+        self._behind.close()
+
+    async def aclose(self) -> None:
+        await self._behind.aclose()
+
+
+@cache
+def _decoded_class(kind: type[object]) -> type:
+    return type(kind.__name__, (_DecodedBody, kind), {})
+
+
+def _event_text(event: Any) -> bytes:
+    lines = [f"event: {event.event}"] if event.event else []
+    lines += [f"data: {line}" for line in event.data.splitlines()]
+    return "".join(f"{line}\n" for line in (*lines, "")).encode()
+
+
 @dataclass(slots=True)
 class Bounds:
     """The bounds of one request, and what was seen of it."""
@@ -402,10 +474,11 @@ def check_size(response: HttpResponse) -> None:
         bounds.checked(response)
 
 
-def stand_in(client: object) -> object:
+def stand_in(client: object, decoder: Callable[[], Any] | None = None) -> object:
     """Return a stand-in, of its class and state, for an httpx or httpx2 client: it bounds.
 
-    None for anything else.
+    ``decoder`` makes what decodes streams whose bytes are not events of text; they become such
+    events. Returns None for anything else.
     """
     kind: Any = type(client)
     if not callable(getattr(kind, "send", None)):
@@ -416,13 +489,14 @@ def stand_in(client: object) -> object:
     other: Any = object.__new__(_stand_in_class(kind))
     other.__dict__ = client.__dict__
     other.stood_for = client
+    other.decoder = decoder
     return other
 
 
 @cache
 def _stand_in_class(kind: type[object]) -> type:
     members = {
-        "__slots__": ("stood_for",),
+        "__slots__": ("stood_for", "decoder"),
         "__module__": __name__,
         "is_async": hasattr(kind, "aclose"),
     }
@@ -434,6 +508,7 @@ class _StandIn:
 
     __slots__ = ()
     stood_for: Any
+    decoder: Callable[[], Any] | None
     is_async: bool
 
     def __del__(self) -> None:
@@ -462,6 +537,43 @@ class _StandIn:
         if passing is not None:
             passing.see(self, request, stream=stream, given=options)
 
+        sent = self._sent(request, stream, options)
+        if self.decoder is None or not stream:
+            return sent
+
+        return self._decoded_later(sent) if is_async else self._decoded(sent)
+
+    async def _decoded_later(self, sent: Awaitable[HttpResponse]) -> HttpResponse:
+        return self._decoded(await sent)
+
+    def _decoded(self, response: HttpResponse) -> HttpResponse:
+        """Return a response whose body is events of text, if it is a stream of another kind."""
+        if not response.is_success or self.decoder is None:
+            return response
+
+        kind: Any = type(response.stream)
+        if not response.is_stream_consumed:
+            response.stream = _decoded_class(kind)(response.stream, self.decoder())
+            return response
+
+        # of a mock, or of a cache: it was in memory all along
+        in_memory: Any = import_module(type(response).__module__.partition(".")[0]).ByteStream
+        body = _decoded_class(in_memory)(in_memory(response.content), self.decoder())
+        named = response.headers.multi_items()
+        headers = [one for one in named if one[0].lower() not in ABOUT_BODY]
+        of_response: Any = type(response)
+        made: HttpResponse = of_response(
+            response.status_code,
+            headers=headers,
+            request=response.request,
+            stream=body,
+            extensions=response.extensions,
+        )
+        return made
+
+    def _sent(self, request: HttpRequest, stream: bool, options: JSONObject) -> Any:
+        """Send a request within the current bounds, if there are any."""
+        is_async = self.is_async
         outer = _current.get()
         client = self.stood_for
 
@@ -473,6 +585,7 @@ class _StandIn:
         sender: Any = object.__new__(type(self))
         sender.__dict__ = dict(vars(self))
         sender.stood_for = client
+        sender.decoder = None
 
         check: Any = bounds.check_request
         bound: Any = bounds.bound_response

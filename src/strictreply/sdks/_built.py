@@ -40,10 +40,10 @@ from strictreply.values._limits import JSONObject
 TIMEOUT_PARTS = ("connect", "read", "write", "pool")
 """The parts of a timeout of an HTTP library."""
 
-_READ_TIMEOUT = "x-stainless-read-timeout"
-_OF_CALLERS = frozenset({"headers", "params", "extra_json"})  # options that a call has of its own
+_READ_TIMEOUTS = ("x-stainless-read-timeout", "x-stainless-timeout")
+_OF_CALLERS = frozenset({"params", "extra_json"})  # options that a call has of its own
 _SCALARS = frozenset({str, int, float, bool, NoneType})
-_FROZEN = _SCALARS | {frozenset, type}
+_FROZEN = _SCALARS | {frozenset}
 _NO_STATE = frozenset({"builtins", "abc", "typing"})  # modules of bases that make no request
 _values = methodcaller("values")
 
@@ -107,7 +107,9 @@ class RequestTemplate:
         if call.timeout is not None:
             own = _parts_of(call.timeout)
             timeouts.update(own)
-            made.headers[_READ_TIMEOUT] = str(own["read"])
+            for name in _READ_TIMEOUTS:
+                if name in like.headers:
+                    made.headers[name] = str(own["read"])
 
         made.headers["Content-Length"] = str(len(call.body))
         made.read()
@@ -175,7 +177,8 @@ class PreparedPost:
     @property
     def key(self) -> tuple[object, ...]:
         """By which a template is kept."""
-        return self.posted["path"], self.posted.get("stream"), type(self.timeout)
+        headers = frozenset(self.options.get("headers", ()))
+        return self.posted["path"], self.posted.get("stream"), type(self.timeout), headers
 
     def template(self) -> RequestTemplate | None:
         """Return the template that is kept for such a call; None when there is none."""
@@ -333,18 +336,28 @@ def _changeable_in(client: object) -> list[Mapping[str, object]] | None:
     None where a value is neither known nor a namespace or the HTTP client.
     """
     found: list[Mapping[str, Any]] = []
-    no_state = _namespaces(type(client).__mro__[1]) | {"_client"}
+    kind: Any = type(client)
+    sdk = sdk_of_clients(kind)
+    means = frozenset[str]() if sdk is None else sdk.means
+    no_state = _namespaces(kind.__mro__[1]) | {"_client"}
 
     for name, value in [*vars(client).items()]:
-        kind: Any = type(value)
-        if kind is dict:
+        made_of: Any = type(value)
+        if name in means:
+            continue
+        if made_of is dict:
             found.append(value)
-        elif _is_of_http(kind, "Timeout"):
+        elif _is_of_http(made_of, "Timeout"):
             found.append(vars(value))
-        elif not (kind in _FROZEN or _is_of_http(kind, "URL") or name in no_state):
+        elif not (_is_frozen(value) or name in no_state):
             return None
 
     return found
+
+
+def _is_frozen(value: object) -> bool:
+    kind: Any = type(value)
+    return kind in _FROZEN or isinstance(value, type) or _is_of_http(kind, "URL")
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from strictreply.sdks._known import sdk_behind, sdk_for
@@ -48,7 +47,7 @@ def as_sdks_too(
 
     if isinstance(error, TransportFailed) and error.cause is None:
         if raised is None and last is not None:
-            raised = _told(sdk, error, transport, last)
+            raised = _told(known, error, transport, last)
 
         error.cause = raised
 
@@ -57,7 +56,7 @@ def as_sdks_too(
         return error
     if kind is type(raised) and error.reason != "deadline":
         return _like_raised(error, raised)
-    if kind in (sdk.LengthFinishReasonError, sdk.ContentFilterFinishReasonError):
+    if kind.__name__ in (known.cut_error, known.filtered_error):
         return _both(error, kind, {"completion": _completion(last, transport)})
 
     # None where another program read the response
@@ -69,9 +68,7 @@ def as_sdks_too(
         "message": str(error).partition("\n")[0],
         "request": request,
         "body": None,
-        "code": None,
-        "param": None,
-        "type": None,
+        **dict.fromkeys(known.error_members),
     }
 
     if kind is sdk.APIResponseValidationError and last is not None:
@@ -94,9 +91,7 @@ def _request(response: object, transport: Transport) -> object:
     return transport.client._client.build_request("POST", url)  # noqa: SLF001
 
 
-def _told(
-    sdk: ModuleType, error: TransportFailed, transport: Transport, last: Sent
-) -> Exception | None:
+def _told(known: SDK, error: TransportFailed, transport: Transport, last: Sent) -> Any:
     """Return the SDK's exception for the error in a response, as its status would have raised it.
 
     None when the response holds no error that names a status.
@@ -105,23 +100,23 @@ def _told(
     if status is None:
         return None
 
-    named = _BY_STATUS.get(status, "InternalServerError" if status >= _SERVERS else "")
-    kind = getattr(sdk, named, sdk.APIStatusError)
-    body: Any = transport.wire.error_in(last.plain)
+    said: Any = transport.wire.error_in(last.plain)
+    words = f"Error code: {status} - {said}"
+    body = last.plain if isinstance(peek(last.plain, "error"), dict) else {"error": said}
     source = last.source
-    response = source.http_response if is_raw(source) else None
+    response: Any = source.http_response if is_raw(source) else None
 
-    told: Exception = kind.__new__(kind)
-    told.args = (f"Error code: {status} - {body}",)
-    told.__dict__ = {
-        "message": told.args[0],
-        "request": _request(response, transport),
-        "body": body,
-        **{name: peek(body, name) for name in ("code", "param", "type")},
-        "response": response,
-        "status_code": status,
-        "request_id": None if response is None else response.headers.get("x-request-id"),
-    }
+    # the SDK knows an error by the status of its response
+    kind: Any = known.http_type
+    with_status = kind(
+        status,
+        headers=None if response is None else response.headers,
+        request=_request(response, transport),
+        content=b"",
+    )
+    make = transport.client._make_status_error  # noqa: SLF001
+    told = make(words, body=body, response=with_status)
+    told.response = response
     return told
 
 
@@ -131,12 +126,13 @@ def _sdks_kind(known: SDK, error: CallFailed, last: Sent | None, raised: Excepti
     halted = error.reason if isinstance(error, ReplyHalted) else ""
     if halted == "deadline":
         return sdk.APITimeoutError
-    if last is not None and {issue.remedy for issue in error.issues} == {Remedy.SHORTEN}:
-        return sdk.LengthFinishReasonError
+    is_cut = {issue.remedy for issue in error.issues} == {Remedy.SHORTEN}
+    if known.cut_error and last is not None and is_cut:
+        return known.named("", known.cut_error)
     if isinstance(raised, base):
         return type(raised)
-    if halted == "content_filter":
-        return sdk.ContentFilterFinishReasonError
+    if known.filtered_error and halted == "content_filter":
+        return known.named("", known.filtered_error)
     if raised is not None:
         return sdk.APIConnectionError
 
@@ -160,7 +156,7 @@ def _completion(last: Sent | None, transport: Transport) -> object:
         return None  # an error of the API that says the same
 
     if last.is_stream:
-        return sdk_for(transport.client).response_type(transport.wire).model_construct(**last.plain)
+        return sdk_for(transport.client).response_type(transport.door).model_construct(**last.plain)
 
     return last.source.parse() if is_raw(last.source) else last.source
 

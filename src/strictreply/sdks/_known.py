@@ -8,10 +8,11 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from strictreply.sdks._anthropic import ANTHROPIC
 from strictreply.sdks._openai import OPENAI
 from strictreply.sdks._sdk import SDK
 
-SDKS: list[SDK] = [OPENAI]
+SDKS: list[SDK] = [OPENAI, ANTHROPIC]
 """The first is the one whose namespaces an unknown client is expected to have."""
 
 HTTP_LIBRARIES = ("httpx", "httpx2")

@@ -10,12 +10,14 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
+from strictreply.contract._definitions import given as without_markers
 from strictreply.sdks._calling import called_with
-from strictreply.sdks._known import sdk_for
 from strictreply.sdks._low_requests import Posting, Stored
-from strictreply.sdks._sdk import no_pages
+from strictreply.sdks._sdk import Door, no_pages
 from strictreply.sdks._transport import CallForm, Transport, passing
 from strictreply.values._limits import JSONObject
+from strictreply.values._requests import AnswerFormat
+from strictreply.wires._requests import settled
 
 LOW_METHODS = ("get", "post", "put", "patch", "request", "get_api_list")
 """The low methods that are guarded for the paths of the APIs."""
@@ -89,6 +91,26 @@ def stored_by(client: object, answer: object) -> object:
     return get
 
 
+def answered_by(client: object, answer: object) -> object:
+    """Return a ``post`` whose reply is judged as one whose answer is of a class."""
+
+    def post(path: str, **given: object) -> object:
+        return _made(client, "post", (path,), given, answer)
+
+    return post
+
+
+def by_class(door: Door, keywords: JSONObject, answer: object) -> tuple[JSONObject, Any]:
+    """Return keywords by which an answer is judged by its class, and the format that is sent."""
+    keywords = settled(without_markers(keywords))
+    asked = door.wire.read(keywords).format
+    if door.without_format is not None:
+        keywords = door.without_format(keywords)
+
+    sent = asked if isinstance(asked, AnswerFormat) else None
+    return keywords | {"response_format": answer}, sent
+
+
 def _made(
     client: Any, name: str, head: tuple[object, ...], given: JSONObject, answer: object = None
 ) -> Any:
@@ -98,23 +120,27 @@ def _made(
     if place is None:
         return _passed(inner, name, head, given)
 
-    transport: Transport = client._guard.namespaces.transport(place.wire)  # noqa: SLF001
+    path = place.path
+    transport: Transport = client._guard.namespaces.transport(path)  # noqa: SLF001
     if passing.get() is transport:
         alone = transport.alone
         return getattr(type(alone), name)(alone, *head, **given)
 
     if name == "get_api_list" or place.brings == "list":
-        path = sdk_for(inner).path_of(place.wire)
         raise NotImplementedError(f"{path}.list() cannot be guarded: {no_pages(path)}")
 
     if place.brings == "stored":
         head = posting.head_for(client._guard.stored_ids.path_known_to_server)  # noqa: SLF001
-        stored = Stored(inner, name, head, given, answer=answer)
-        return client._stored_reply(place.wire, stored)  # noqa: SLF001
+        stored = Stored(inner, name, head, given, answer=answer, path=path)
+        return client._stored_reply(transport.wire, stored)  # noqa: SLF001
 
-    keywords = posting.keywords(place.wire)
-    way = CallForm("true", posting=posting)
-    return client._drop_in(place.wire, keywords, way, None)  # noqa: SLF001
+    keywords = posting.keywords(path)
+    way = CallForm("true", path, posting=posting)
+    sent_format = None
+    if answer is not None:
+        keywords, sent_format = by_class(transport.door, keywords, answer)
+
+    return client._drop_in(transport.wire, keywords, way, sent_format)  # noqa: SLF001
 
 
 def _passed(inner: object, name: str, head: tuple[object, ...], given: JSONObject) -> object:

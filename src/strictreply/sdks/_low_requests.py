@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -12,21 +13,23 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel
 
 from strictreply.contract._contract import ContractKeywords
+from strictreply.contract._definitions import given as without_markers
 from strictreply.sdks._known import sdk_for
 from strictreply.sdks._posting import (
+    OBSERVED_FORM,
     OPTIONS,
     OUR_KEYWORDS,
     Answering,
     form_in,
     http_with,
     is_raw,
+    object_in_raw,
     with_form,
 )
-from strictreply.sdks._sdk import SDK
+from strictreply.sdks._sdk import SDK, Door
 from strictreply.sdks._shapes import HttpResponse, RawResponse, SdkClient
 from strictreply.values._limits import JSONObject
 from strictreply.wires._server_events import is_events
-from strictreply.wires._wire import Wire
 
 # The members of a posted request that mean something else as keywords of a call.
 _OF_CONTRACTS = frozenset(ContractKeywords.__annotations__) - {"tools"}
@@ -46,9 +49,9 @@ Brings: TypeAlias = Literal["reply", "stored", "list"]
 
 
 class CallTarget(NamedTuple):
-    """What a request brings, and of which API."""
+    """What a request brings, and the path of the namespace that it belongs to."""
 
-    wire: Wire
+    path: str
     brings: Brings
 
 
@@ -81,7 +84,7 @@ class Posting:
 
     def place(self) -> CallTarget | None:
         """Return what this request brings; None for any request that brings no reply."""
-        return _place_at(self.client, self._url, self.verb)
+        return _place_at(self)
 
     @property
     def verb(self) -> str:
@@ -96,23 +99,24 @@ class Posting:
         """Return what the method was given by position, with another address for its own."""
         final = self._final
         if final is None:
-            return (known(self._url), *self.head[1:])
+            return (known(self.url), *self.head[1:])
 
-        return (self.head[0], final.model_copy(update={"url": known(self._url)}))
+        return (self.head[0], final.model_copy(update={"url": known(self.url)}))
 
     @property
-    def _url(self) -> str:
+    def url(self) -> str:
+        """The address that was given."""
         url: str = self.head[0] if self._final is None else self._final.url
         return url
 
-    def keywords(self, wire: Wire) -> JSONObject:
+    def keywords(self, path: str) -> JSONObject:
         """Return the request as the keywords of a ``create``.
 
         Raises NotImplementedError for a request whose reply cannot be judged.
         """
         self._read_options()
-        body = self._body(wire)
-        aside = _ASIDE | sdk_for(self.client).door_of(wire).foreign
+        body = self._body(path)
+        aside = _ASIDE | sdk_for(self.client).doors[path].foreign
         self._aside = {name: value for name, value in body.items() if name in aside}
 
         keywords = {name: value for name, value in body.items() if name not in aside}
@@ -132,11 +136,13 @@ class Posting:
         if isinstance(headers, Mapping):
             self.form, self._options["headers"] = form_in(headers)
 
-    def _body(self, wire: Wire) -> JSONObject:
+    def _body(self, path: str) -> JSONObject:
         held = self.given if self._final is None else self._options
         body = held.get("body" if self._final is None else "json_data")
         content = held.get("content")
 
+        if isinstance(body, Mapping):
+            body = without_markers(body)
         if isinstance(body, BaseModel):
             body = body.model_dump(mode="json", exclude_unset=True, by_alias=True)
         for text in (body, content):
@@ -144,25 +150,36 @@ class Posting:
                 with suppress(ValueError, RecursionError):
                     body = json.loads(text)
 
-        beta = self._refused_query(wire)
+        beta = self._refused_query(sdk_for(self.client).doors[path])
         if beta or held.get("files") or not isinstance(body, Mapping):
             what = f"of the {beta}" if beta else "without one JSON object as its body"
             raise NotImplementedError(
                 f"client.{self.method}() cannot be guarded for a request {what}; "
-                f"call client.{sdk_for(self.client).path_of(wire)}.create()"
+                f"call client.{path}.create()"
             )
 
         return dict(body)
 
-    def _refused_query(self, wire: Wire) -> str:
+    def _refused_query(self, door: Door) -> str:
         """Return a parameter of the query with which no reply can be judged; empty for none."""
-        refused = sdk_for(self.client).door_of(wire).refused_queries
-        return next(filter(self._asks_for, refused), "")
+        return next(filter(self._asks_for, door.refused_queries), "")
 
     def _asks_for(self, name: str) -> bool:
         """Return whether the query of the request names something."""
-        url = self.client._prepare_url(self._url)
-        return name in url.params or name in dict(self._options.get("params") or {})
+        return name in self.client._prepare_url(self.url).params or name in dict(
+            self._options.get("params") or {}
+        )
+
+    def is_asked_with(self, query: Mapping[str, str]) -> bool:
+        """Return whether the query of the request, as it is given now, has these parameters."""
+        final = self._final
+        options = dict(self.given.get("options") or {}) if final is None else vars(final)
+        given: JSONObject = dict(self.client._prepare_url(self.url).params)
+        for name in ("params", "qualifiers"):
+            said = options.get(name)
+            given |= said if isinstance(said, Mapping) else {}
+
+        return query.items() <= given.items()
 
     @property
     def max_retries(self) -> int | None:
@@ -171,7 +188,7 @@ class Posting:
         return said if type(said) is int else None
 
     def send(
-        self, client: SdkClient, wire: Wire, request: JSONObject, *, untouched: bool
+        self, client: SdkClient, door: Door, request: JSONObject, *, untouched: bool
     ) -> object:
         """Make the request by its method of ``client``, once; return the raw response.
 
@@ -184,8 +201,11 @@ class Posting:
         is_streamed = bool(body.get("stream"))
         is_parsed = not untouched and self.form is None and not is_streamed
         wanted = self._wanted()
-        if not (is_parsed and _is_readable(wanted)):
-            sdk = sdk_for(client)
+        sdk = sdk_for(client)
+        form = self.form
+        if sdk.is_observing(client):
+            form = form or OBSERVED_FORM
+        elif not (is_parsed and _is_readable(wanted)):
             wanted = sdk.http_type
             options["post_parser"] = sdk.named("_types", "NOT_GIVEN")
 
@@ -199,13 +219,12 @@ class Posting:
         if is_streamed and self.method in {"post", "request"}:
             given["stream"] = True
 
-        return self._sent(client, wire, wanted, options, given)
+        return self._sent(client, door, wanted, with_form(self._options | options, form), given)
 
     def _sent(
-        self, client: SdkClient, wire: Wire, wanted: object, options: JSONObject, given: JSONObject
+        self, client: SdkClient, door: Door, wanted: object, options: JSONObject, given: JSONObject
     ) -> object:
         """Make the request for what is wanted, and return the raw response where it comes."""
-        options = with_form(self._options | options, self.form)
         if self._final is None:
             named = given | {"cast_to": wanted, "options": options}
             sent = getattr(client, self.method)(*self.head, **named)
@@ -213,18 +232,18 @@ class Posting:
             sent = client.request(wanted, self._final.model_copy(update=options), **given)
 
         is_stream = bool(given.get("stream"))
-        return Answering(client, wire, self.form, is_stream, given.get("stream_cls")).raw(sent)
+        return Answering(client, door, self.form, is_stream, given.get("stream_cls")).raw(sent)
 
-    def fetch(self, client: SdkClient, wire: Wire) -> object:
+    def fetch(self, client: SdkClient, door: Door) -> object:
         """Make the request by its method of ``client``; return the raw response.
 
         Raises NotImplementedError for a reply that cannot be judged.
         """
         self._read_options()
         sdk = sdk_for(client)
-        path = sdk.path_of(wire)
+        path = sdk.path_of(door.wire)
 
-        if beta := self._refused_query(wire):
+        if beta := self._refused_query(door):
             raise NotImplementedError(
                 f"client.{self.method}() cannot be guarded for a reply of the {beta}; "
                 f"call client.{path}.retrieve()"
@@ -236,7 +255,8 @@ class Posting:
             )
 
         absent: JSONObject = {"post_parser": sdk.named("_types", "NOT_GIVEN")}
-        return self._sent(client, wire, sdk.http_type, absent, self.given)
+        options = with_form(self._options | absent, self.form)
+        return self._sent(client, door, sdk.http_type, options, self.given)
 
     def _wanted(self) -> object:
         return self.given.get("cast_to") if self._final is None else self.head[0]
@@ -275,7 +295,8 @@ class Posting:
         options = source._options
         fields = type(options).model_fields
         known = {name: value for name, value in self._options.items() if name in fields}
-        return self.client._process_response(
+        # the client of the raw response, which knows what became of its bytes
+        made = source._client._process_response(
             cast_to=self._wanted(),
             options=options.model_copy(update=known),
             response=http,
@@ -283,18 +304,34 @@ class Posting:
             stream_cls=self.given.get("stream_cls"),
             retries_taken=source.retries_taken,
         )
+        if self.form is not None or not sdk_for(self.client).is_observing(self.client):
+            return made
+
+        # sent with the header of a raw response, which its caller did not ask for
+        return _opened_later(made) if inspect.isawaitable(made) else _opened(made)
+
+
+async def _opened_later(made: Awaitable[object]) -> object:
+    return _opened(await made)
+
+
+def _opened(made: object) -> object:
+    """Return what is in a raw response of the SDK; anything else as it is."""
+    return object_in_raw(made) if is_raw(made) else made
 
 
 @dataclass(slots=True)
 class Stored(Posting):
     """A request for a stored reply, made once, before what came is judged.
 
-    ``answer`` is the class that the caller parses the answer into. ``came`` is the raw response, or
+    ``answer`` is the class that the caller parses the answer into, ``path`` that of the namespace
+    it belongs to. ``came`` is the raw response, or
     the exception that came in its place.
     """
 
     is_stored = True
     answer: Any = None
+    path: str | None = None
     came: Any = None
     is_async: bool = False
 
@@ -325,47 +362,64 @@ def _is_readable(kind: object) -> bool:
     return kind is object or (isinstance(kind, type) and issubclass(kind, BaseModel))
 
 
-def _place_at(client: Any, url: str, verb: str) -> CallTarget | None:
-    """Return what a request of an address brings, however that is spelled."""
+def _place_at(posting: Posting) -> CallTarget | None:
+    """Return what a request brings by its address, however that is spelled."""
+    client = posting.client
+    verb = posting.verb
     try:
-        whole = client._prepare_url(url)
+        whole = client._prepare_url(posting.url)
     except Exception:  # noqa: BLE001 - of the SDK itself, which will raise it again
         return None
 
     sdk = sdk_for(client)
     steps = _steps(whole.path)
     base = _steps(client.base_url.path)
-    if (wire := _wire_at(sdk, steps, base)) is not None:
+    if (path := _path_at(sdk, steps, base, posting)) is not None:
         brings: Brings = "list" if verb == "get" else "reply"
-        return None if verb in _UNANSWERED else CallTarget(wire, brings)
+        return None if verb in _UNANSWERED else CallTarget(path, brings)
 
     # one step behind the path of the API is the id of a stored reply, the next what is done with it
     *before, last = steps or ("",)
-    if (wire := _wire_at(sdk, tuple(before), base)) is not None:
-        is_posted = sdk.door_of(wire).posts_stored and verb not in _UNANSWERED
-        return CallTarget(wire, "stored") if verb == "get" or is_posted else None
+    if (path := _path_at(sdk, tuple(before), base, posting, is_below=True)) is not None:
+        is_posted = sdk.doors[path].posts_stored and verb not in _UNANSWERED
+        return CallTarget(path, "stored") if verb == "get" or is_posted else None
 
-    wire = _wire_at(sdk, tuple(before[:-1]), base)
-    if wire is None or verb in _UNANSWERED or last not in sdk.door_of(wire).stored_actions:
+    path = _path_at(sdk, tuple(before[:-1]), base, posting, is_below=True)
+    if path is None or verb in _UNANSWERED or last not in sdk.doors[path].stored_actions:
         return None
 
-    return CallTarget(wire, "stored")
+    return CallTarget(path, "stored")
 
 
-def _wire_at(sdk: SDK, steps: tuple[str, ...], base: tuple[str, ...]) -> Wire | None:
-    """Return the API whose path ends with these steps; ``base`` is that of the client."""
-    for door in sdk.doors.values():
-        wire = door.wire
-        ending = tuple(wire.path.strip("/").split("/"))
+def _path_at(
+    sdk: SDK,
+    steps: tuple[str, ...],
+    base: tuple[str, ...],
+    posting: Posting,
+    *,
+    is_below: bool = False,
+) -> str | None:
+    """Return the path of the namespace whose address ends with these steps, or has them below it.
+
+    ``base`` is the path of the client's address. Of several namespaces of one API the query of the
+    request says which, else it is the usual one.
+    """
+    found: str | None = None
+    for path, door in sdk.doors.items():
+        ending = tuple(door.wire.path.strip("/").split("/"))
         before = steps[: -len(ending)]
-        if steps[-len(ending) :] != ending:
+        if steps[-len(ending) :] != ending or (is_below and not door.stores):
             continue
-        if len(ending) > 1 or _is_root(
+        if len(ending) == 1 and not _is_root(
             before[len(base) :] if before[: len(base)] == base else before
         ):
-            return wire
+            continue
+        if door.query and posting.is_asked_with(door.query):
+            return path
 
-    return None
+        found = found or path
+
+    return found
 
 
 def _is_root(steps: tuple[str, ...]) -> bool:

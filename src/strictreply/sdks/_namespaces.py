@@ -10,15 +10,18 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from functools import cache, cached_property, partial, update_wrapper
 from types import FunctionType, MethodType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_origin
 
 from pydantic import BaseModel
 
+from strictreply.contract._definitions import given as without_markers
 from strictreply.sdks._known import member_at, sdk_behind, sdk_for, sdk_of, sdk_of_clients
 from strictreply.sdks._low_methods import (
     LOW_METHODS,
     AsyncLowMethods,
     LowMethods,
+    answered_by,
+    by_class,
     stored_by,
 )
 from strictreply.sdks._posting import (
@@ -26,7 +29,7 @@ from strictreply.sdks._posting import (
     form_in,
     sent_by,
 )
-from strictreply.sdks._sdk import SDK, Door
+from strictreply.sdks._sdk import SDK
 from strictreply.sdks._shapes import WrappedClient
 from strictreply.sdks._transport import (
     CallForm,
@@ -54,7 +57,7 @@ Its reply is judged; it raises; it brings what a model wrote, and nothing judges
 reply of a model.
 """
 
-_REPLIES = frozenset({"create", "parse", "stream", "retrieve", "update", "cancel"})
+_REPLIES = frozenset({"create", "parse", "stream", "tool_runner", "retrieve", "update", "cancel"})
 """The methods of a guarded namespace that bring a reply, made now or stored."""
 
 _WEBSOCKET_URL = "websocket_base_url"
@@ -83,6 +86,10 @@ def class_over(ours: Any, kind: type) -> type:
             members[name] = _Over(name, made.func)
 
     sdk = sdk_of_clients(kind)
+    if sdk is not None:
+        held = [name for name in sdk.names_inside("") if not hasattr(ours, name)]
+        members |= {name: _KeptNamespace(name) for name in held}
+        members |= sdk.withheld
     if sdk is not None and sdk.websockets:
         members[_WEBSOCKET_URL] = _WebsocketUrl()
 
@@ -104,6 +111,22 @@ class _Kept:
 
     def __set__(self, instance: WrappedClient, value: object) -> None:
         setattr(instance.unwrapped, self._function.__name__, value)
+
+
+class _KeptNamespace:
+    """A namespace of a wrapped client, in the place of that in the state of the client inside."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: object) -> object:
+        if instance is None:
+            return self
+
+        return instance._guard.namespaces.kept(self._name)  # noqa: SLF001
+
+    def __set__(self, instance: WrappedClient, value: object) -> None:
+        setattr(instance.unwrapped, self._name, value)
 
 
 class _Over:
@@ -175,24 +198,31 @@ class Namespaces:
         self._made: dict[str, tuple[Any, Any]] = {}
         self.forms: dict[str, Any] = {}
 
-    def transport(self, wire: Wire) -> Transport:
-        """Return the way to an API; raise TypeError when the client has none."""
-        if wire.name not in self.transports:
-            self.transports[wire.name] = Transport(self._client, wire)
+    def transport(self, path: str) -> Transport:
+        """Return the way to the namespace at a path; raise TypeError when the client has none."""
+        if path not in self.transports:
+            self.transports[path] = Transport(self._client, path)
 
-        return self.transports[wire.name]
+        return self.transports[path]
 
-    def made(self, wire: Wire, /, **keywords: object) -> Any:
-        """Make one guarded call.
+    def way_to(self, wire: Wire, path: str | None = None) -> Transport:
+        """Return the way to a namespace of an API; None for the path of its usual one.
+
+        Raises what :meth:`transport` does.
+        """
+        return self.transport(path or self._sdk.path_of(wire))
+
+    def made(self, path: str, /, **keywords: object) -> Any:
+        """Make one guarded call of the namespace at a path.
 
         A call that is already ours, on its way through what somebody has put over ``create``, is
         sent.
         """
-        transport = self.transport(wire)
+        transport = self.transport(path)
         if passing.get() is transport:
             return transport.create(**keywords)
 
-        return self._call(wire, keywords, CallForm(), None)
+        return self._call(transport.wire, keywords, CallForm(path=path), None)
 
     def is_guarded(self, name: str) -> bool:
         """Return whether a member of the client leads to guarded methods, or is refused."""
@@ -213,9 +243,9 @@ class Namespaces:
         door = self._sdk.doors.get(path)
         if door is not None and sdk_of(inner) is None:
             refused = _refused_of_others(self._sdk, path)
-            return _Namespace(path, inner, refused, create=partial(self.made, door.wire))
+            return _Namespace(path, inner, refused, create=partial(self.made, path))
         if door is not None:
-            return self._guarded(path, inner, door)
+            return self._guarded(path, inner)
         if path in self._sdk.refused:
             kind: Any = type(inner)
             return self._like(inner, _refusing_class(kind, self._sdk.refusal(path)))
@@ -232,17 +262,17 @@ class Namespaces:
         vars(made).update(inside)
         return made
 
-    def _guarded(self, path: str, inner: object, door: Door) -> object:
+    def _guarded(self, path: str, inner: object) -> object:
         mixin = GuardedAsyncMethods if is_async_sdks(inner) else GuardedMethods
         refused = {
             name: self._sdk.refusal(f"{path}.{name}")
             for name in self._sdk.refused_in(path)
             if hasattr(inner, name)
         }
-        transport = self.transport(door.wire)
+        transport = self.transport(path)
         kind: Any = type(inner)
         mixed = _mixed(mixin, kind, tuple(refused.items()))
-        return self._like(inner, mixed, call=self._call, transport=transport, door=door)
+        return self._like(inner, mixed, call=self._call, transport=transport)
 
     def patched_create(self, wire: Wire) -> object:
         """Return what somebody has put in the place of the ``create`` of an API.
@@ -291,10 +321,10 @@ def _mixed(
 ) -> type:
     """Derive a class of namespaces with guarded methods, and some that refuse."""
     members: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
-    ours = {name: getattr(mixin, name, None) for name in ("create", "parse", "stream")}
+    ours = {name: getattr(mixin, name) for name in ("create", "parse", "stream", "tool_runner")}
     ours |= {name: _refusing(words) for name, words in refused}
     for name, function in ours.items():
-        if function is not None and hasattr(kind, name):
+        if hasattr(kind, name):
             members[name] = _like_the_sdks(function, getattr(kind, name))
 
     return type(kind.__name__, (mixin, kind), members)
@@ -357,39 +387,42 @@ class _Guarded:
 
     _strictreply_call: Call
     _strictreply_transport: Transport
-    _strictreply_door: Door
+    _strictreply_answer: object = None  # the class into which the SDK's runner parses an answer
 
     def _created(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
         if passing.get() is transport:
             return transport.create(**keywords)
 
-        door = self._strictreply_door
+        door = transport.door
         wanted = keywords.get("response_format")
         is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
         is_whole = keywords.keys() >= door.needed and door.foreign.isdisjoint(keywords)
         if is_class or not is_whole:
             # the SDK says what is wrong, where it knows
             sent_by(super().create, keywords)  # type: ignore[misc]
-            raise TypeError(
-                f"{sdk_for(transport.client).path_of(transport.wire)}.create() cannot take these "
-                "keywords together"
-            )
+            raise TypeError(f"{transport.path}.create() cannot take these keywords together")
 
-        return self._strictreply_call(transport.wire, keywords, CallForm(_form(keywords)), None)
+        way = CallForm(_form(keywords), transport.path)
+        answer = self._strictreply_answer
+        sent_format = None
+        if answer is not None:
+            keywords, sent_format = by_class(door, keywords, answer)
+
+        return self._strictreply_call(transport.wire, keywords, way, sent_format)
 
     def _parsed(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
-        door = self._strictreply_door
+        door = transport.door
         form = _form(keywords)
         ours = {name: keywords.pop(name) for name in OUR_KEYWORDS & keywords.keys()}
         keywords = settled(keywords)
         sent = sent_by(super().parse, keywords)  # type: ignore[misc]
-        asked = transport.wire.read(sent["body"])
+        asked = transport.wire.read(without_markers(sent["body"]))
 
         wanted = keywords.get(door.answer_keyword)
-        is_class = isinstance(wanted, type)
-        if door.answer_keyword in door.foreign:
+        is_class = _is_class(wanted)
+        if door.answer_keyword != "response_format":
             keywords.pop(door.answer_keyword, None)
         if is_class:
             keywords["response_format"] = wanted
@@ -399,19 +432,43 @@ class _Guarded:
 
         finish = partial(door.parsed, sent["options"]["post_parser"], is_class)
         format_ = asked.format if is_class and isinstance(asked.format, AnswerFormat) else None
-        return self._strictreply_call(transport.wire, keywords, CallForm(form, finish), format_)
+        way = CallForm(form, transport.path, finish)
+        return self._strictreply_call(transport.wire, keywords, way, format_)
 
-    def _judging_stored(self, keywords: JSONObject) -> object:
-        """Return this namespace, for a stream of a stored reply one that knows its answer's class.
+    def _judging(self, keywords: JSONObject) -> object:
+        """Return this namespace, for a stream whose answer is of a class one that knows the class.
 
-        The SDK parses the text into that class, whatever was asked for when the reply was made.
+        The SDK parses the text into that class: also that of a stored reply, whatever was asked for
+        when it was made.
         """
-        answer = keywords.get(self._strictreply_door.answer_keyword)
-        if not isinstance(keywords.get("response_id"), str) or not isinstance(answer, type):
+        door = self._strictreply_transport.door
+        answer = keywords.get(door.answer_keyword)
+        if not _is_class(answer):
             return self
 
         made = copy(self)
-        vars(made)["_get"] = stored_by(vars(self)["_client"], answer)
+        client = vars(self)["_client"]
+        if isinstance(keywords.get("response_id"), str):
+            vars(made)["_get"] = stored_by(client, answer)
+        elif door.without_format is not None:
+            vars(made)["_post"] = answered_by(client, answer)
+
+        return made
+
+    def _judging_each(self, keywords: JSONObject) -> object:
+        """Return this namespace, for runs whose answers are of a class one that knows the class.
+
+        The SDK's runner calls ``create`` of the client, and parses the text into that class.
+        """
+        transport = self._strictreply_transport
+        answer = keywords.get(transport.door.answer_keyword)
+        if not _is_class(answer):
+            return self
+
+        knowing = copy(self)
+        vars(knowing)["_strictreply_answer"] = answer
+        made = copy(self)
+        vars(made)["_client"] = _With(vars(self)["_client"], transport.path, knowing)
         return made
 
 
@@ -431,8 +488,13 @@ class GuardedMethods(_Guarded):
 
     def stream(self, **keywords: object) -> object:
         """Return the SDK's stream of one call, or of a stored reply."""
-        held = self._judging_stored(keywords)
+        held = self._judging(keywords)
         return super(GuardedMethods, held).stream(**keywords)  # type: ignore[misc]
+
+    def tool_runner(self, **keywords: object) -> object:
+        """Return the SDK's runner of tools, each of whose replies is valid by the contract."""
+        held = self._judging_each(keywords)
+        return super(GuardedMethods, held).tool_runner(**keywords)  # type: ignore[misc]
 
 
 class GuardedAsyncMethods(_Guarded):
@@ -448,8 +510,35 @@ class GuardedAsyncMethods(_Guarded):
 
     def stream(self, **keywords: object) -> object:
         """Return the SDK's stream of one call, or of a stored reply."""
-        held = self._judging_stored(keywords)
+        held = self._judging(keywords)
         return super(GuardedAsyncMethods, held).stream(**keywords)  # type: ignore[misc]
+
+    def tool_runner(self, **keywords: object) -> object:
+        """Return the SDK's runner of tools, each of whose replies is valid by the contract."""
+        held = self._judging_each(keywords)
+        return super(GuardedAsyncMethods, held).tool_runner(**keywords)  # type: ignore[misc]
+
+
+def _is_class(wanted: object) -> bool:
+    """Return whether the class of an answer is given, or a type that is made of classes."""
+    return isinstance(wanted, type) or get_origin(wanted) is not None
+
+
+class _With:
+    """A client with another object at a path."""
+
+    def __init__(self, inner: object, path: str, member: object) -> None:
+        self._inner = inner
+        self._path = path
+        self._member = member
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        first, _, rest = self._path.partition(".")
+        if name != first:
+            return found
+
+        return _With(found, rest, self._member) if rest else self._member
 
 
 def _form(keywords: JSONObject) -> str | None:
@@ -575,11 +664,14 @@ def _held(sdk: SDK, place: str, name: str) -> Held:
 
 def _methods(holder: object, path: str, depth: int) -> Iterator[tuple[object, str, str]]:
     """Yield the methods of the namespaces of a client: who has it, the path of that, the name."""
-    for name in dir(type(holder)):
+    # the clients for clouds hold theirs as plain attributes
+    state: JSONObject = getattr(holder, "__dict__", {})
+    held = {name for name, one in state.items() if sdk_of(one) is not None and not depth}
+    for name in sorted({*dir(type(holder)), *held}):
         member = getattr(type(holder), name, None)
         if name.startswith(("_", "with_")) or depth > _MAX_NESTED:
             continue
-        if isinstance(member, cached_property):
+        if name in held or isinstance(member, cached_property):
             inside = f"{path}.{name}".removeprefix(".")
             yield from _methods(getattr(holder, name), inside, depth + 1)
         elif depth and callable(member):

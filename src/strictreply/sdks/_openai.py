@@ -128,5 +128,8 @@ OPENAI = SDK(
         "resources.beta.responses.responses": "beta.responses",
     },
     base_error="OpenAIError",
+    cut_error="LengthFinishReasonError",
+    filtered_error="ContentFilterFinishReasonError",
+    error_members=("code", "param", "type"),
     module_client=_client_of_module,
 )

@@ -8,23 +8,24 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from json import JSONEncoder
 from threading import Lock
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, NoReturn, TypeGuard, TypeVar
 
-from strictreply.sdks._bounds import check_size
+from strictreply.contract._definitions import given as without_markers
+from strictreply.sdks._bounds import ABOUT_BODY, check_size
 from strictreply.sdks._known import HTTP_LIBRARIES, OF_CLIENTS, is_sdks_own, sdk_for, sdk_of
-from strictreply.sdks._sdk import SDK
-from strictreply.sdks._shapes import HttpResponse, Namespace, RawResponse
+from strictreply.sdks._sdk import SDK, Door
+from strictreply.sdks._shapes import HttpResponse, RawResponse
 from strictreply.values._limits import JSONObject
 from strictreply.values._requests import Definitions
-from strictreply.wires._wire import Wire
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -34,6 +35,10 @@ RAW_RESPONSE = "X-Stainless-Raw-Response"
 
 The SDK sends it, so it is only in a request whose caller asked for a raw response.
 """
+
+
+OBSERVED_FORM = "raw"
+"""The value of that header for what an SDK gives to the middleware of a client."""
 
 
 class Form(str):
@@ -47,7 +52,9 @@ class Form(str):
 
 OUR_KEYWORDS = frozenset({"contract", "policy", "steering", "max_retries", "deadline"})
 
-_ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
+IDS = ("_request_id", "_workspace_id")
+"""What the SDK's objects have of their request; a raw response tells it without the ``_``."""
+
 MAX_PLAIN_NODES = 2_000_000
 """How many values of a request are examined.
 
@@ -70,6 +77,8 @@ _MAX_FORMS = 256  # sets of keywords for which it is kept how ``create`` posts t
 # Lists of tools whose text is kept: those of the contracts in use, and of narrowed requests.
 _MAX_TEXTS = 8
 _as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+_SENDING = frozenset({"delete", "get", "get_api_list", "patch", "post", "put", "request"})
 
 # The methods that are given what is sent before it is encoded.
 _READING = frozenset({"_build_request", "_build_headers"})
@@ -132,8 +141,8 @@ class Answering:
 
     client: Any
     """The SDK's client."""
-    wire: Wire
-    """The API that the request goes to."""
+    door: Door
+    """The namespace whose request it is."""
     form: str | None = None
     """The form that the caller wants, as in :class:`CallForm`."""
     is_stream: bool = False
@@ -170,25 +179,26 @@ class Answering:
             return sent
 
         sdk = sdk_for(self.client)
-        kind = sdk.response_type(self.wire)
+        kind = sdk.response_type(self.door)
+        raw_type = sdk.raw_type(None, is_async=is_async_client(self.client))
 
         if sent is not http:
             if getattr(sent, "_cast_to", None) is sdk.http_type:
                 asked: Any = sent
                 asked._cast_to = kind
 
-            # the newer kind is read by coroutines
+            # an older SDK's newer kind is read by coroutines
             newer = sdk.named("_response", "BaseAPIResponse")
-            if self.is_stream or not isinstance(sent, newer):
+            if self.is_stream or not isinstance(sent, newer) or type(sent) is raw_type:
                 return sent
 
-        return sdk.named("_legacy_response", "LegacyAPIResponse")(
+        return raw_type(
             raw=http,
             cast_to=kind,
             client=self.client,
             stream=self.is_stream,
             stream_cls=self.stream_cls,
-            options=_bare_options(sdk, self.wire.path),
+            options=_bare_options(sdk, self.door.wire.path),
             retries_taken=0,
         )
 
@@ -211,25 +221,24 @@ class ReceivedResponse:
     """Makes the object of the body; None where the SDK has nothing for it."""
     content: bytes
     """The body of the response."""
-    request_id: str | None
-    """The request's id at the provider; None when it told none."""
+    ids: Mapping[str, str | None]
+    """What the provider calls the request, by the attributes of the object that say it."""
     made: Any = None
     """The object, once it was made; None until then."""
 
     @classmethod
-    def of(cls, wire: Wire, raw: object) -> ReceivedResponse | None:
+    def of(cls, door: Door, raw: object) -> ReceivedResponse | None:
         """Return what is in a raw response of the SDK.
 
         None for anything else, and where the SDK itself has to parse it.
         """
         sdk = sdk_of(raw)
-        if sdk is None or type(raw) is not sdk.named("_legacy_response", "LegacyAPIResponse"):
+        source: Any = raw
+        client = getattr(source, "_client", None)
+        if sdk is None or type(raw) is not sdk.raw_type(None, is_async=is_async_client(client)):
             return None
 
-        source: Any = raw
-
-        client = source._client
-        kind = sdk.response_type(wire)
+        kind = sdk.response_type(door)
 
         if getattr(client, "_strict_response_validation", True):
             return None
@@ -247,7 +256,7 @@ class ReceivedResponse:
         if not all(map(is_sdks_own, called)):
             return None
 
-        return cls(kind, sdk.door_of(wire).validated, source.content, source.request_id)
+        return cls(kind, door.validated, source.http_response.content, _ids(source))
 
     def valid(self) -> object:
         """Return a response that is valid in every type, in a fraction of the SDK's time.
@@ -258,29 +267,53 @@ class ReceivedResponse:
             return None
 
         with suppress(ValueError):
-            made = self.validated(self.kind, self.content)
-            made._request_id = self.request_id
-            return made
+            return self._with_ids(self.validated(self.kind, self.content))
 
         return None
 
     def parse(self) -> object:
         """Return the SDK's object of a response that is a JSON object."""
         if self.made is None:
-            self.made = self.valid() or self.kind.construct(**json.loads(self.content))
-            self.made._request_id = self.request_id
+            made = self.valid() or self.kind.construct(**json.loads(self.content))
+            self.made = self._with_ids(made)
         return self.made
 
+    def _with_ids(self, made: Any) -> Any:
+        for name, value in self.ids.items():
+            setattr(made, name, value)
 
-def parsed(wire: Wire, source: Any) -> Any:
+        return made
+
+
+def _ids(source: Any) -> dict[str, str | None]:
+    told = {name: name.removeprefix("_") for name in IDS}
+    return {name: getattr(source, said) for name, said in told.items() if hasattr(source, said)}
+
+
+def parsed(door: Door, source: Any) -> Any:
     """Return the SDK's own object for a raw response, made once."""
-    came = ReceivedResponse.of(wire, source)
+    came = ReceivedResponse.of(door, source)
     if came is not None and came.kind not in source._parsed_by_type:
         made = came.valid()
         if made is not None:
             source._parsed_by_type[came.kind] = made
 
-    return source.parse()
+    return object_in_raw(source)
+
+
+def object_in_raw(source: Any) -> Any:
+    """Return what the SDK makes of a raw response that was read, or that is a stream."""
+    made = source.parse()
+    if not inspect.iscoroutine(made):
+        return made
+
+    # it waits for the body alone, which is here
+    try:
+        made.send(None)
+    except StopIteration as stop:
+        return stop.value
+
+    raise RuntimeError("a response was parsed before its body was read")
 
 
 def raw_response(source: Any, replaced: JSONObject | None, form: str, parsed: object) -> Any:
@@ -300,7 +333,7 @@ def http_with(http: HttpResponse, replaced: JSONObject | None, form: str | None)
         return http
 
     body = http.content if replaced is None else json.dumps(replaced).encode()
-    headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
+    headers = [one for one in http.headers.multi_items() if one[0].lower() not in ABOUT_BODY]
 
     # with a stream the body is still to be read, as the SDK's caller expects
     stream = import_module(type(http).__module__.partition(".")[0]).ByteStream(body)
@@ -321,12 +354,7 @@ def raw_over(source: Any, http: object, form: str | None, stream: object) -> Any
 
     It has the form that the call asked for.
     """
-    sdk = sdk_for(source._client)
-    kind = sdk.named("_legacy_response", "LegacyAPIResponse")
-
-    if form not in (None, "true"):
-        is_async = isinstance(source._client, sdk.named("_base_client", "AsyncAPIClient"))
-        kind = sdk.named("_response", "AsyncAPIResponse" if is_async else "APIResponse")
+    kind = sdk_for(source._client).raw_type(form, is_async=is_async_client(source._client))
 
     return kind(
         raw=http,
@@ -339,12 +367,20 @@ def raw_over(source: Any, http: object, form: str | None, stream: object) -> Any
     )
 
 
-def is_of_base(function: object) -> bool:
+def is_of_base(function: object, *usual: str) -> bool:
     """Return whether a method is the one that all of the SDK's clients have.
 
-    The own method of one kind of client is not.
+    The own method of one kind of client is not, but for those of the ``usual`` modules.
     """
-    return is_sdks_own(function) and function.__module__.endswith(f".{OF_CLIENTS}")
+    if not is_sdks_own(function):
+        return False
+
+    return str(function.__module__).partition(".")[2] in {OF_CLIENTS, *usual}
+
+
+def is_async_client(client: object) -> bool:
+    """Return whether a client is an SDK's async one."""
+    return any(base.__name__ == "AsyncAPIClient" for base in type(client).__mro__)
 
 
 def body_over(
@@ -356,7 +392,7 @@ def body_over(
     """
     library = import_module(type(http).__module__.partition(".")[0])
     base = library.AsyncByteStream if hasattr(pieces, "aclose") else library.SyncByteStream
-    headers = [one for one in http.headers.multi_items() if one[0].lower() not in _ABOUT_BODY]
+    headers = [one for one in http.headers.multi_items() if one[0].lower() not in ABOUT_BODY]
     kept = {name: value for name, value in http.extensions.items() if name != "network_stream"}
 
     body = _body_class(base)(pieces, write, end)
@@ -414,16 +450,29 @@ class _Recent(dict[K, V]):
                 del self[next(iter(self))]
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What ``create`` passes to ``post``."""
+
+    posted: JSONObject
+    """The arguments, with an empty value for each plain list and object of the request."""
+    warnings: Sequence[tuple[str, type[Warning]]]
+    """What it warns of."""
+    timeout: object
+    """The client's timeout, where it is made of that."""
+
+
 class RequestEncoder:
     """What ``create`` passes to ``post``.
 
-    It is learnt from ``create`` by the names of the keywords, and not by their values.
+    It is learnt from ``create`` by the names of the keywords, and by the values of some.
     """
 
-    __slots__ = ("_forms", "_texts")
+    __slots__ = ("_forms", "_read_values", "_texts")
 
-    def __init__(self) -> None:
-        self._forms = _Recent[tuple[object, ...], JSONObject](_MAX_FORMS)
+    def __init__(self, read_values: frozenset[str] = frozenset()) -> None:
+        self._read_values = read_values
+        self._forms = _Recent[tuple[object, ...], _Form](_MAX_FORMS)
         self._texts = _Recent[tuple[int, ...], tuple[tuple[JSONObject, ...], str]](_MAX_TEXTS)
 
     def of(self, sender: Any, keywords: JSONObject) -> JSONObject | None:
@@ -433,48 +482,67 @@ class RequestEncoder:
         """
         members = {name: value for name, value in keywords.items() if name not in OPTIONS}
         plain = {name: value for name, value in members.items() if _is_plain(value)}
-        form = self._form(sender, members, plain)
-        if form is None:
+        learnt = self._form(sender, members, plain)
+        if learnt is None:
             return None
 
+        for words, category in learnt.warnings:
+            _warn_caller(sender, words, category)
+
+        form = learnt.posted
         options = form["options"] | {"max_retries": 0}
         for name in OPTIONS.keys() & keywords.keys():
-            if name == "timeout" or keywords[name] is not None:
-                options[OPTIONS[name]] = keywords[name]
+            given = keywords[name]
+            if name == "extra_headers" and given is not None:
+                given = {**options.get("headers", {}), **given}
+            if name == "timeout" or given is not None:
+                options[OPTIONS[name]] = given
 
         body = {name: plain.get(name, value) for name, value in form["body"].items()}
-        if len(plain) == len(members) and _takes_bytes(sender._client, options):
+        is_plain = len(plain) == len(members) and not keywords.get("extra_headers")
+        if is_plain and _takes_bytes(sender._client, options):
             return form | {"body": None, "content": self._encoded(body), "options": options}
 
         return form | {"body": body, "options": options}
 
-    def _form(self, sender: Namespace, members: JSONObject, plain: JSONObject) -> JSONObject | None:
+    def _form(self, sender: Any, members: JSONObject, plain: JSONObject) -> _Form | None:
         """Return what ``create`` passes to ``post``, with an empty value for each plain one.
 
         None in the cases of :meth:`of`.
         """
         is_plain = len(plain) == len(members)
-        names = (type(sender).create, *members, bool(members.get("stream"))) if is_plain else ()
-        if (form := self._forms.get(names)) is not None:
-            return form
+        read = self._read_values
+        timeout = sender._client.timeout if read else None
+        names: tuple[object, ...] = ()
+        if is_plain:
+            values = [_as_text(members[name]) for name in members if name in read]
+            names = (type(sender).create, *members, bool(members.get("stream")), *values)
+
+        known = self._forms.get(names)
+        if known is not None and known.timeout is timeout:
+            return known
 
         # an empty value of the same type stands for each list and each object
         stubs = {
-            name: value if type(value) in _SCALARS else type(value)()
+            name: value if type(value) in _SCALARS or name in read else type(value)()
             for name, value in plain.items()
         }
+        noted = _Noted()
         try:
-            form = sent_by(sender.create, members | stubs)
+            posted = sent_by(noted.taking(sender.create), members | stubs)
         except Exception:  # noqa: BLE001
             return None
 
-        body = form.get("body")
-        options = form.get("options")
+        body = posted.get("body")
+        options = posted.get("options")
         if not isinstance(body, dict) or not isinstance(options, dict):
             return None
-        if not plain.keys() <= body.keys():
+
+        body = without_markers(body)
+        if not plain.keys() - read <= body.keys():
             return None
 
+        form = _Form(posted | {"body": body}, noted.kept, timeout)
         if is_plain:
             self._forms.keep(names, form)
 
@@ -510,10 +578,28 @@ class _Sendless:
     The SDK's methods are run on it to learn what they would send, and what they complain of.
     """
 
+    def __init__(self, client: object) -> None:
+        self._client = _SendlessClient(client)
+
     def _post(self, path: str, **sent: object) -> NoReturn:
         # not in the words of the exception, which a tracer records
         self.sent = {"path": path, **sent}
         raise _SentNothing
+
+
+class _SendlessClient:
+    """A client that sends nothing either: the SDK's methods read its settings."""
+
+    def __init__(self, client: object) -> None:
+        self._inner = client
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        is_resource = any(base.__name__.endswith("APIResource") for base in type(found).__mro__)
+        if name in _SENDING or is_resource:
+            raise AttributeError(name)
+
+        return found
 
 
 def sent_by(method: MethodType, keywords: JSONObject) -> JSONObject:
@@ -521,7 +607,8 @@ def sent_by(method: MethodType, keywords: JSONObject) -> JSONObject:
     if isinstance(keywords.get("tools"), Iterator):
         keywords["tools"] = list(keywords["tools"])
 
-    sendless = _Sendless()
+    namespace: Any = method.__self__
+    sendless = _Sendless(getattr(namespace, "_client", None))
     try:
         called = method.__func__(sendless, **keywords)
         if inspect.iscoroutine(called):
@@ -534,25 +621,70 @@ def sent_by(method: MethodType, keywords: JSONObject) -> JSONObject:
     )
 
 
+class _Noted:
+    """Stands where a method of the SDK has the module ``warnings``, and keeps what it warns of."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, type[Warning]]] = []
+
+    def warn(
+        self, message: str, category: type[Warning] = UserWarning, stacklevel: int = 1
+    ) -> None:
+        """Keep a warning; ``stacklevel`` counts frames that are not those of a caller."""
+        del stacklevel
+        self.kept.append((message, category))
+
+    def taking(self, method: MethodType) -> MethodType:
+        """Return a method of the SDK that warns here, if its module warns of anything."""
+        function: Any = inspect.unwrap(method.__func__)
+        names = getattr(function, "__globals__", {})
+        if names.get("warnings") is not warnings:
+            return method
+
+        made = FunctionType(
+            function.__code__,
+            {**names, "warnings": self},
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        made.__kwdefaults__ = function.__kwdefaults__
+        return MethodType(made, method.__self__)
+
+
+def _warn_caller(sender: object, words: str, category: type[Warning]) -> None:
+    """Warn where the program is that calls us, or the SDK."""
+    skipped = {__name__.partition(".")[0], type(sender).__module__.partition(".")[0]}
+    level = 1
+    frame = inspect.currentframe()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in skipped:
+            break
+        frame = frame.f_back
+        level += 1
+
+    warnings.warn(words, category, stacklevel=level)
+
+
 def _takes_bytes(client: object, options: JSONObject) -> bool:
     """Return whether a client sends an encoded body, and does not read it on the way.
 
-    Azure's client reads it. So may a method put over the client's own.
+    The clients for clouds read it. So may a method put over the client's own, and who observes it.
     """
     if "extra_json" in options or not _READING.isdisjoint(vars(client)):
         return False
 
     # a log of details has the members of the body
-    if _log_of(sdk_for(client).package).isEnabledFor(logging.DEBUG):
-        return False
-
-    # headers may ask for another encoding
-    if options.get("headers"):
+    sdk = sdk_for(client)
+    if _log_of(sdk.package).isEnabledFor(logging.DEBUG) or sdk.is_observing(client):
         return False
 
     kind: Any = type(client)
     is_read = not all(map(is_of_base, (kind._build_request, kind._build_headers)))
-    return not is_read and _has_content(kind.post)
+    if is_read or not is_of_base(kind._prepare_options, "_client"):
+        return False
+
+    return _has_content(kind.post)
 
 
 @cache

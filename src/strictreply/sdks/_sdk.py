@@ -11,10 +11,12 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from strictreply.values._limits import JSONObject
 from strictreply.values._replies import AssistantReply
 from strictreply.wires._wire import Wire
 
@@ -40,8 +42,22 @@ class Door:
 
     Takes the SDK's own parser, whether a class was asked for, the response and its reply.
     """
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The parameters of a query by which its requests differ from those of the usual namespace."""
     refused_queries: frozenset[str] = frozenset()
     """The parameters of a request's query with which its replies cannot be judged."""
+    read_values: frozenset[str] = frozenset()
+    """The keywords on whose values, beside its body, it depends what ``create`` posts.
+
+    With them the client's timeout counts, too.
+    """
+    without_format: Callable[[JSONObject], JSONObject] | None = None
+    """Returns the members of a request without their format of the answer.
+
+    None where ``stream`` calls ``create``; elsewhere it posts by itself.
+    """
+    stores: bool = True
+    """Whether replies are stored, to be fetched below its address."""
     posts_stored: bool = False
     """Whether a stored reply may also come where something is posted to it."""
     stored_actions: frozenset[str] = frozenset()
@@ -69,6 +85,21 @@ class SDK:
     """Where what a model wrote comes out as it is: methods, or namespaces of them."""
     base_error: str
     """The class of all errors of the SDK."""
+    cut_error: str = ""
+    """The class of the error that ``parse`` raises for a cut reply; empty where it raises none."""
+    filtered_error: str = ""
+    """The same for a reply that a content filter stopped."""
+    error_members: tuple[str, ...] = ()
+    """The members of the API's error that the SDK's errors have as attributes."""
+    is_observed: Callable[[Any], bool] | None = None
+    """Whether others see the requests of a client, by means of the SDK: its middleware or spans.
+
+    Such a request is made as the SDK makes it, step by step. None where the SDK has no such means.
+    """
+    means: frozenset[str] = frozenset()
+    """The attributes of a client that are such means: where it has none, nothing reads them."""
+    withheld: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Attributes of the class of a wrapped client that tell the SDK what it cannot do with it."""
     websockets: Mapping[str, str] = field(default_factory=dict[str, str])
     """The modules, below the package, whose connections are refused, each with a refused path."""
     is_stainless: bool = True
@@ -104,25 +135,26 @@ class SDK:
         below = (module or "").removeprefix(f"{self.package}.")
         return self.refusal(self.websockets[below]) if below in self.websockets else ""
 
+    @property
+    def usual_api(self) -> str:
+        """The name of the API that a client is asked for where nobody names one."""
+        return next(iter(self.doors.values())).wire.name
+
     def path_of(self, wire: Wire) -> str:
         """Return the path of the usual namespace of an API; raise TypeError where it has none."""
         return _path_of(self, wire.name)
-
-    def door_of(self, wire: Wire) -> Door:
-        """Return the usual namespace of an API."""
-        return self.doors[_path_of(self, wire.name)]
 
     def named(self, module: str, name: str) -> Any:
         """Return what a module of the package holds, the package itself for an empty module."""
         return _named(self.package, module, name)
 
-    def response_type(self, wire: Wire) -> Any:
-        """Return the class of a response of an API."""
-        return _named(self.package, *self.door_of(wire).response)
+    def response_type(self, door: Door) -> Any:
+        """Return the class of a response of a namespace."""
+        return _named(self.package, *door.response)
 
-    def event_type(self, wire: Wire) -> object:
-        """Return the class of an event of the streams of an API."""
-        return _named(self.package, *self.door_of(wire).event)
+    def event_type(self, door: Door) -> object:
+        """Return the class of an event of the streams of a namespace."""
+        return _named(self.package, *door.event)
 
     @property
     def http_type(self) -> object:
@@ -131,6 +163,21 @@ class SDK:
         With it the methods of the SDK's client return the response itself.
         """
         return _http_type(self.package)
+
+    def raw_type(self, form: str | None, *, is_async: bool) -> Any:
+        """Return the class of a raw response in a form, as in :class:`CallForm`.
+
+        The older SDKs have a class of its own for those that are not streamed. It can be read in
+        async code, too, without waiting.
+        """
+        if form not in {"stream", "raw"} and _has_module(self.package, "_legacy_response"):
+            return _named(self.package, "_legacy_response", "LegacyAPIResponse")
+
+        return _named(self.package, "_response", "AsyncAPIResponse" if is_async else "APIResponse")
+
+    def is_observing(self, client: object) -> bool:
+        """Return whether others see the requests of a client by means of the SDK."""
+        return self.is_observed is not None and self.is_observed(client)
 
     @property
     def folder(self) -> str:
@@ -159,6 +206,11 @@ def _path_of(sdk: SDK, name: str) -> str:
         f"{sdk.example} does not have the API {name!r}: pass {' or '.join(known)}, "
         "or a client that has it"
     )
+
+
+@cache
+def _has_module(package: str, name: str) -> bool:
+    return find_spec(f"{package}.{name}") is not None
 
 
 @cache

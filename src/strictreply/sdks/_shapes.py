@@ -67,6 +67,7 @@ class HttpResponse(Protocol):
     extensions: Mapping[str, Any]
     elapsed: timedelta
     is_success: bool
+    is_stream_consumed: bool
     has_redirect_location: bool
 
     def read(self) -> bytes:

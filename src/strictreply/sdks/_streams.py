@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from strictreply.sdks._known import is_sdks_own, sdk_for
-from strictreply.sdks._posting import body_over, is_http, is_raw, raw_over
+from strictreply.sdks._posting import body_over, is_http, is_raw, object_in_raw, raw_over
 from strictreply.sdks._transport import CallForm, Transport
 from strictreply.values._limits import JSON
-from strictreply.wires._members import as_json
+from strictreply.wires._members import as_json, peek
 from strictreply.wires._stream_chunks import ChunkRead
 from strictreply.wires._wire import Wire
 
@@ -39,9 +39,9 @@ def as_sdks_stream(
 
     if is_raw(source):
         made = raw_over(raw, body, way.form, raw._stream_cls)
-        made = made.parse() if way.form is None else made
+        made = object_in_raw(made) if way.form is None else made
     else:
-        of_event = sdk.event_type(wire)
+        of_event = sdk.event_type(transport.door)
         made = kind(cast_to=of_event, response=body, client=transport.client)
 
     # the SDK's own stream, of which nothing else reads the events
@@ -83,11 +83,16 @@ class _Read:
     """An event whose JSON is known, for the SDK's stream, which reads only these members."""
 
     __slots__ = ("_plain",)
-    data = ""
-    event = None
+    data = "{}"  # not empty
 
     def __init__(self, plain: JSON) -> None:
         self._plain = plain
+
+    @property
+    def event(self) -> str | None:
+        """The name of the event, as it stands in it."""
+        name = peek(self._plain, "type")
+        return name if isinstance(name, str) else None
 
     def json(self) -> JSON:
         return self._plain

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter, is_
+from types import MethodType
 from typing import Any
 
 from strictreply.sdks._bounds import stand_in
@@ -26,6 +27,8 @@ from strictreply.sdks._known import (
 )
 from strictreply.sdks._low_requests import Posting
 from strictreply.sdks._posting import (
+    IDS,
+    OBSERVED_FORM,
     RAW_RESPONSE,
     Answering,
     Form,
@@ -37,12 +40,12 @@ from strictreply.sdks._posting import (
     raw_response,
     with_form,
 )
+from strictreply.sdks._sdk import Door
 from strictreply.sdks._shapes import HttpResponse
 from strictreply.values._issues import Issue
 from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._mistakes import IN_CALLS, with_meant
 from strictreply.values._replies import AssistantReply
-from strictreply.wires import WIRES
 from strictreply.wires._bodies import JSON_OBJECT, not_asked, told_body
 from strictreply.wires._members import as_json
 from strictreply.wires._wire import Wire
@@ -77,18 +80,21 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """How a call was made, where not by a method of ours.
-
-    ``form`` is ``true`` for the SDK's raw response, ``stream`` for that of
-    ``with_streaming_response``, None for a completion. ``finish`` parses a completion, with the
-    reply in it. ``through`` is called instead of the client's ``create``, and ``posting`` makes
-    each request of the call where a program made it by a low method of the client.
-    """
+    """How a call was made, where not by a method of ours."""
 
     form: str | None = None
+    """The header's value for the SDK's raw response (``stream``: one read later).
+
+    None for a completion.
+    """
+    path: str | None = None
+    """The path of the namespace whose request it is; None for the usual one of its API."""
     finish: Callable[[Any, AssistantReply], Any] | None = None
+    """Parses a completion, with the reply in it."""
     through: Any = None
+    """What is called instead of the client's ``create``."""
     posting: Posting | None = None
+    """What makes each request of the call where a program made it by a low method."""
 
 
 class Transport:
@@ -98,23 +104,31 @@ class Transport:
     no ``create``.
     """
 
-    __slots__ = ("_alone", "_first", "_posts", "_resource_of", "_sender", "client", "wire")
+    __slots__ = ("_alone", "_first", "_posts", "_resource_of", "_sender", "client", "door", "path")
 
-    def __init__(self, client: object, wire: Wire = WIRES["chat"]) -> None:
+    def __init__(self, client: object, path: str = "") -> None:
+        """Hold the way to the namespace at a path; by default to the first one of the client."""
         sdk = sdk_for(client)
-        path = sdk.path_of(wire)
+        path = path or next(iter(sdk.doors))
+        door = sdk.doors[path]
         resource = member_at(client, path)
         if not callable(getattr(resource, "create", None)):
             needed = f"wrap() needs a client with {path}.create, such as {sdk.example}"
-            raise TypeError(f"{needed}{_instead_of_client(client, wire)}")
+            raise TypeError(f"{needed}{_instead_of_client(client, door.wire)}")
 
         self.client: Any = client
-        self.wire: Wire = wire
+        self.path = path
+        self.door: Door = door
         self._resource_of = attrgetter(path)
         self._first = resource
-        self._posts = RequestEncoder()
+        self._posts = RequestEncoder(door.read_values)
         self._sender: tuple[Any, Any] = (None, None)
         self._alone: Any = None
+
+    @property
+    def wire(self) -> Wire:
+        """The API that is asked."""
+        return self.door.wire
 
     @property
     def resource(self) -> Any:
@@ -196,30 +210,32 @@ class Transport:
 
         sender = self._sender_of(completions)
         is_ours = way.through is None and sender is not completions
-        if is_ours and _is_untouched(sender._client, type(sender).create):
+        is_observed = is_ours and sdk_for(sender._client).is_observing(sender._client)
+        if is_ours and not is_observed and _is_untouched(sender._client, type(sender).create):
             posted = self._posts.of(sender, keywords)
             if posted is not None:
-                return _raw_posted(sender._client, self.wire, posted, way.form)
+                return _raw_posted(sender._client, self.door, posted, way.form)
 
             return sender.create(**with_header(keywords, RAW_RESPONSE, Form(way.form or "")))
 
-        if way.form is not None:
-            keywords = with_header(keywords, RAW_RESPONSE, way.form)
+        form = way.form or (OBSERVED_FORM if is_observed else None)
+        if form is not None:
+            keywords = with_header(keywords, RAW_RESPONSE, form)
 
         call = partial(way.through or sender.create, **keywords)
         is_called = _is_called_by_others(sender._client)
 
         # somebody who stands in the way may come back through the wrapped client's own method
         sent = called_with(passing, self, call) if is_called else call()
-        if way.form is None:
+        if form is None:
             return sent
 
-        return Answering(sender._client, self.wire, way.form, is_stream).raw(sent)
+        return Answering(sender._client, self.door, form, is_stream).raw(sent)
 
     def _posted(self, posting: Posting, keywords: JSONObject) -> object:
         client = self.alone
         untouched = _is_untouched(client, getattr(type(client), posting.method))
-        send = partial(posting.send, client, self.wire, keywords, untouched=untouched)
+        send = partial(posting.send, client, self.door, keywords, untouched=untouched)
 
         # somebody who stands in the way may come back through the wrapped client's own method
         return send() if untouched else called_with(passing, self, send)
@@ -234,7 +250,7 @@ class Transport:
         untouched = method not in vars(client) and _is_untouched(
             client, getattr(type(client), method)
         )
-        fetch = partial(stored.fetch, client, self.wire)
+        fetch = partial(stored.fetch, client, self.door)
         return fetch() if untouched else called_with(passing, self, fetch)
 
     def _sender_of(self, completions: Any) -> Any:
@@ -245,7 +261,7 @@ class Transport:
         if made_of is not completions:
             alone = _alone_over(completions._client)
             sender = type(completions)(alone)
-            sender._post = partial(_post_once, alone, self.wire)
+            sender._post = partial(_post_once, alone, self.door)
             self._sender = (completions, sender)
 
         return sender
@@ -283,7 +299,7 @@ class Transport:
         if sdk_of(self.resource) is None:
             return response
 
-        given = sdk_for(self.client).response_type(self.wire).model_construct(**response)
+        given = sdk_for(self.client).response_type(self.door).model_construct(**response)
         return given if way.finish is None or reply is None else way.finish(given, reply)
 
     def completion(
@@ -308,7 +324,7 @@ class Transport:
         if isinstance(came, ReceivedResponse):
             came = came.parse()
         elif is_raw(came):
-            came = parsed(self.wire, came)
+            came = parsed(self.door, came)
 
         given = came
         if spliced:
@@ -319,10 +335,9 @@ class Transport:
         if way.finish is not None and reply is not None:
             given = way.finish(given, reply)
 
-        has_id = given is not came and "_request_id" in getattr(came, "__dict__", ())
-        if has_id and hasattr(given, "__dict__"):
-            told: Any = came
-            vars(given)["_request_id"] = told._request_id
+        if given is not came and hasattr(given, "__dict__"):
+            told = getattr(came, "__dict__", {})
+            vars(given).update({name: told[name] for name in IDS if name in told})
 
         if not is_form:
             return given
@@ -408,6 +423,10 @@ def _alone_class(kind: Any) -> type:
     inherited = getattr(kind, "_client", None)
     joining = getattr(kind, "_prepare_url", None)
 
+    # that of a cloud whose streams are no events of text
+    making = getattr(kind, "_make_sse_decoder", None)
+    decoded = None if making is None or is_of_base(making) else making
+
     class SingleSendClient(kind):  # type: ignore[misc]  # a class that is only known here
         __slots__ = ("_bounded", "_joined", "_templates")
         _bounded: tuple[Any, Any]
@@ -419,8 +438,15 @@ def _alone_class(kind: Any) -> type:
             now = vars(self)["_client"] if inherited is None else inherited.__get__(self)
             bounded = self._bounded
             if bounded[0] is not now:
-                bounded = self._bounded = (now, stand_in(now) or now)
+                decoder = decoded and MethodType(decoded, self)
+                bounded = self._bounded = (now, stand_in(now, decoder) or now)
             return bounded[1]
+
+        if decoded is not None:
+
+            def _make_sse_decoder(self) -> object:
+                # the stand-in has decoded the frames
+                return sdk_for(self).named("_streaming", "SSEDecoder")()
 
         if is_of_base(joining):
             # kept where it is made of these two alone: a tenth of a call's time
@@ -439,7 +465,7 @@ def _alone_class(kind: Any) -> type:
 
 
 def _post_once(
-    client: Any, wire: Wire, path: str, *, options: Mapping[str, Any] | None = None, **given: object
+    client: Any, door: Door, path: str, *, options: Mapping[str, Any] | None = None, **given: object
 ) -> object:
     """Post what the SDK's ``create`` gives, once.
 
@@ -448,21 +474,21 @@ def _post_once(
     options = {**(options or {}), "max_retries": 0}
     form = (options.get("headers") or {}).get(RAW_RESPONSE)
     if isinstance(form, Form):
-        return _raw_posted(client, wire, {"path": path, "options": options, **given}, form)
+        return _raw_posted(client, door, {"path": path, "options": options, **given}, form)
     if given.get("stream") or form or not _is_untouched(client):
         return client.post(path, options=options, **given)
 
-    sent = _raw_posted(client, wire, {"path": path, "options": options, **given}, None)
+    sent = _raw_posted(client, door, {"path": path, "options": options, **given}, None)
     if not inspect.isawaitable(sent):
-        return parsed(wire, sent)
+        return parsed(door, sent)
 
     async def parsed_later() -> object:
-        return parsed(wire, await sent)
+        return parsed(door, await sent)
 
     return parsed_later()
 
 
-def _raw_posted(client: object, wire: Wire, posted: JSONObject, form: str | None) -> object:
+def _raw_posted(client: object, door: Door, posted: JSONObject, form: str | None) -> object:
     """Post what ``create`` would; return the raw response, or an awaitable of it.
 
     ``form`` is what the caller wants of it.
@@ -471,7 +497,7 @@ def _raw_posted(client: object, wire: Wire, posted: JSONObject, form: str | None
     posted = posted | {"cast_to": sdk_for(client).http_type, "options": options}
     sent = send_posted(client, posted)
     is_stream = bool(posted.get("stream"))
-    return Answering(client, wire, form, is_stream, posted.get("stream_cls")).raw(sent)
+    return Answering(client, door, form, is_stream, posted.get("stream_cls")).raw(sent)
 
 
 def _is_untouched(client: object, *above: object) -> bool:

@@ -84,7 +84,7 @@ def _asks(request: Mapping[str, object]) -> bool:
 
 
 def _is_whole(source: object) -> bool:
-    return isinstance(source, Mapping) or hasattr(source, "content")
+    return isinstance(source, Mapping) or hasattr(source, "stop_reason")
 
 
 def _error_in(response: object) -> object:
@@ -273,5 +273,6 @@ MESSAGES_API = Wire(
         emptied=lambda _plain: None,
     ),
     error_in=_error_in,
+    reply_at="/content",
 )
 """The wire of ``POST /v1/messages``."""

@@ -31,6 +31,7 @@ _CONFIG = "output_config"
 _OLD_FORMAT = "output_format"  # of the beta, before output_config
 _OURS = "response_format"  # what our own methods take on every API
 _PARALLEL = "disable_parallel_tool_use"
+_BESIDE = "in_extra_body"
 _TYPED = "typed_tools"
 _CUSTOM = "custom_tools"
 
@@ -47,6 +48,9 @@ _ABOUT_REPLY = (
     "stream",
 )
 """The keywords that are read, or changed in a retry, wherever they stand in the request."""
+
+_LIFTED = ("model", "messages", "stream")
+"""Those that are keywords of every method, wherever the caller has them."""
 
 _MODES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
 _WORDS: Mapping[str, str] = {mode: word for word, mode in _MODES.items()}
@@ -96,7 +100,9 @@ def _with_body(keywords: JSONObject) -> JSONObject:
 
     said = {name: value for name, value in extra.items() if name in _ABOUT_REPLY}
     rest = {name: value for name, value in extra.items() if name not in said}
-    return keywords | said | {"extra_body": rest}
+    # most go back there: the SDK's method may not know them
+    beside = tuple(name for name in said if name not in _LIFTED)
+    return keywords | said | {"extra_body": rest, _BESIDE: beside}
 
 
 def _conversation(source: JSONObject) -> list[Any]:
@@ -259,6 +265,11 @@ def written_request(request: Request) -> JSONObject:
         body[CHOICE] = choice
 
     _write_format(request, body)
+    beside = body.pop(_BESIDE, ())
+    moved = {name: body.pop(name) for name in beside if name in body}
+    if moved:
+        body["extra_body"] = {**(body.get("extra_body") or {}), **moved}
+
     return body | request.keywords
 
 

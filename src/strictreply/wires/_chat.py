@@ -368,6 +368,7 @@ CHAT = Wire(
     sent=ChatSent,
     event_bytes=event,
     storing=COMPLETIONS,
+    reply_at="/choices/0/message",
     end_bytes=DONE,
 )
 """The wire of ``POST /chat/completions``: its form is the one that is judged."""
