@@ -363,8 +363,8 @@ class MessagesWriter(BaseWriter):
         if system:
             yield RequestTurn("system", system)
 
-        turns: Iterable[Any] = request.turns
-        for turn in turns:
+        for one in request.turns:
+            turn: Any = one
             role = str(turn.get("role"))
             content = turn.get("content")
             if role == "assistant":
@@ -374,9 +374,10 @@ class MessagesWriter(BaseWriter):
                 continue
 
             blocks: list[Any] = content if isinstance(content, list) else []
-            results = [one for one in blocks if member(one, "type") == "tool_result"]
-            for one in results:
-                yield RequestTurn("tool", _text_of(one.get("content")), call_id=one["tool_use_id"])
+            results = [block for block in blocks if member(block, "type") == "tool_result"]
+            for result in results:
+                words = _text_of(result.get("content"))
+                yield RequestTurn("tool", words, call_id=result.get("tool_use_id"))
 
             if len(results) < len(blocks) or not blocks:
                 yield RequestTurn(role, _text_of(content))

@@ -166,7 +166,8 @@ class Entry:
     def to_dict(self) -> dict[str, JSON]:
         """Return the entry as JSON, with its API where it is of one alone."""
         of_one: dict[str, JSON] = {"api": self.api} if self.api else {}
-        return of_one | {
+        return {
+            **of_one,
             "name": self.name,
             "kind": self.kind.value,
             "code": self.code,
