@@ -27,6 +27,9 @@ from support.claude import (
     use,
 )
 
+# of anthropic before version 2, about the keyword of its own ``parse``
+pytestmark = pytest.mark.filterwarnings("ignore:The 'output_format' parameter:DeprecationWarning")
+
 BOTH = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 NAMESPACES = pytest.mark.parametrize("beta", [False, True], ids=["messages", "beta.messages"])
 

@@ -423,6 +423,8 @@ def _alone_class(kind: Any) -> type:
     inherited = getattr(kind, "_client", None)
     joining = getattr(kind, "_prepare_url", None)
 
+    chained = getattr(kind, "_build_middleware_chain", None)
+
     # that of a cloud whose streams are no events of text
     making = getattr(kind, "_make_sse_decoder", None)
     decoded = None if making is None or is_of_base(making) else making
@@ -441,6 +443,13 @@ def _alone_class(kind: Any) -> type:
                 decoder = decoded and MethodType(decoded, self)
                 bounded = self._bounded = (now, stand_in(now, decoder) or now)
             return bounded[1]
+
+        if chained is not None:
+
+            @property
+            def _middleware_chain(self) -> object:
+                # the SDK has one, whose end is the client that it was made for
+                return chained(self)
 
         if decoded is not None:
 
