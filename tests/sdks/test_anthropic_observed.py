@@ -119,6 +119,23 @@ def test_middleware_of_a_copy_runs() -> None:
     assert [status for _, status in seen.responses] == [200, 200]
 
 
+def test_requests_of_middleware_are_within_bounds() -> None:
+    """The limits of a reply hold for what a client with middleware gets, too."""
+    seen = Seen()
+    long = message(text("x" * 100_000))
+    limits = sr.Limits(reply_bytes=1_000)
+    failures: list[str | None] = []
+    for given in ({}, {"middleware": [seen.of(is_async=False)]}):
+        own = client(ClaudeServer(long), max_retries=0, **given)
+        with pytest.raises(sr.TransportFailed) as caught:
+            sr.wrap(own, limits=limits).messages.create(**ASK)
+        failures.append(caught.value.attempts[0].failure)
+
+    assert failures[0] == failures[1]
+    assert str(failures[0]).startswith("response_too_large")
+    assert len(seen.requests) == 1
+
+
 def test_requests_are_kept_where_nobody_observes_them() -> None:
     """An empty middleware, and tracing without anybody who takes spans, cost no template."""
     server = ClaudeServer(GOOD)

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from support.claude import ASK, GOOD, WEATHER, ClaudeServer, anthropic, client, done, http, text
+from support.claude import (
+    ASK,
+    GOOD,
+    WEATHER,
+    ClaudeServer,
+    anthropic,
+    client,
+    done,
+    failed,
+    http,
+    text,
+)
 
 BOTH = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 DEPRECATED = next(iter(anthropic.resources.messages.messages.DEPRECATED_MODELS))
@@ -128,6 +139,26 @@ def test_a_warning_that_is_an_error_stops_the_call() -> None:
             sr.wrap(client(server)).messages.create(**ASK | {"model": DEPRECATED})
 
     assert server.requests == []
+
+
+@BOTH
+def test_a_token_is_renewed_as_the_sdk_renews_it(is_async: bool) -> None:
+    """A client with credentials answers status 401 with a new token, once for a request."""
+    credentials = pytest.importorskip("anthropic.lib.credentials")
+    named: list[list[str]] = []
+    for wrap in (lambda own: own, sr.wrap):
+        refused = failed(401, "authentication_error", **{"retry-after-ms": "1"})
+        server = ClaudeServer(refused, GOOD)
+        tokens = iter(("one", "two"))
+
+        def provide(*_: object, tokens: Any = tokens, **__: object) -> Any:
+            return credentials.AccessToken(token=next(tokens), expires_at=None)
+
+        own = client(server, is_async=is_async, api_key=None, credentials=provide)
+        assert done(wrap(own).messages.create(**ASK)).content[0].text == '{"age": 5}'
+        named.append([one.headers["authorization"] for one in server.requests])
+
+    assert named == [["Bearer one", "Bearer two"]] * 2
 
 
 def test_a_response_without_json_is_refused() -> None:

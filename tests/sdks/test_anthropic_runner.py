@@ -100,6 +100,28 @@ def test_threads_of_the_server_are_refused() -> None:
         guarded.beta.messages.thread(model="m", max_tokens=3)
 
 
+@pytest.mark.parametrize("way", ["create", "body", "parse", "post"])
+def test_a_thread_is_not_continued(way: str) -> None:
+    """A request that continues a thread of the server's is refused, and nothing is sent."""
+    server = ClaudeServer(GOOD)
+    guarded = sr.wrap(client(server))
+    thread = {"type": "continue", "previous_message_id": "msg_0"}
+    calls = {
+        "create": lambda: guarded.beta.messages.create(**ASK, thread=thread),
+        "body": lambda: guarded.beta.messages.create(**ASK, extra_body={"thread": thread}),
+        "parse": lambda: guarded.beta.messages.parse(**ASK, thread=thread, output_format=Age),
+        "post": lambda: guarded.post(
+            "/v1/messages?beta=true",
+            cast_to=anthropic.types.Message,
+            body=ASK | {"thread": thread},
+        ),
+    }
+    with pytest.raises(NotImplementedError, match="the server holds the conversation"):
+        calls[way]()
+
+    assert server.requests == []
+
+
 def test_what_is_guarded_is_told() -> None:
     """``guarded`` lists the methods of both namespaces, and where a model's text comes out."""
     found = sr.guarded(sr.wrap(client(ClaudeServer(GOOD))))

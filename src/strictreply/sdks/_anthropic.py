@@ -35,6 +35,17 @@ def _without_format(members: JSONObject) -> JSONObject:
     return {**left, _CONFIG: others} if others else left
 
 
+def _continued(members: JSONObject) -> str:
+    """Return why a request that continues a thread of the server's is refused.
+
+    Each message of a thread can be continued once (``ThreadAlreadyContinuedError`` of the SDK), so
+    the retry would be refused.
+    """
+    extra = members.get("extra_body")
+    said = [peek(one, "thread") for one in (members, extra)]
+    return _NO_THREADS if any(peek(one, "type") == "continue" for one in said) else ""
+
+
 def _parsed_by(function: str) -> Callable[..., object]:
     """Return how a message is parsed, by the name of the SDK's function for it."""
 
@@ -73,6 +84,10 @@ def _is_observed(client: Any) -> bool:
     return is_own or has_provider or trace.get_current_span().get_span_context().is_valid
 
 
+def _has_token_cache(client: Any) -> bool:
+    return getattr(client, "_token_cache", None) is not None
+
+
 ANTHROPIC = SDK(
     package="anthropic",
     example="anthropic.Anthropic()",
@@ -87,6 +102,7 @@ ANTHROPIC = SDK(
             parsed=_parsed_by("parse_response"),
             read_values=_READ_VALUES,
             without_format=_without_format,
+            unguarded_request=_continued,
             stores=False,
         ),
         "beta.messages": Door(
@@ -100,6 +116,7 @@ ANTHROPIC = SDK(
             query={"beta": "true"},
             read_values=_READ_VALUES,
             without_format=_without_format,
+            unguarded_request=_continued,
             stores=False,
         ),
     },
@@ -116,6 +133,7 @@ ANTHROPIC = SDK(
     ),
     base_error="AnthropicError",
     is_observed=_is_observed,
+    renews_token=_has_token_cache,
     means=frozenset(
         {"_lazy_tracer", "_middleware", "_middleware_chain", "_open_telemetry", "_otel"}
     ),

@@ -395,6 +395,7 @@ class _Guarded:
             return transport.create(**keywords)
 
         door = transport.door
+        door.check(keywords)
         wanted = keywords.get("response_format")
         is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
         is_whole = keywords.keys() >= door.needed and door.foreign.isdisjoint(keywords)
@@ -414,6 +415,7 @@ class _Guarded:
     def _parsed(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
         door = transport.door
+        door.check(keywords)
         form = _form(keywords)
         ours = {name: keywords.pop(name) for name in OUR_KEYWORDS & keywords.keys()}
         keywords = settled(keywords)

@@ -490,7 +490,8 @@ class RequestEncoder:
             _warn_caller(sender, words, category)
 
         form = learnt.posted
-        options = form["options"] | {"max_retries": 0}
+        retries = sdk_for(sender._client).own_retries(sender._client)
+        options = form["options"] | {"max_retries": retries}
         for name in OPTIONS.keys() & keywords.keys():
             given = keywords[name]
             if name == "extra_headers" and given is not None:
