@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -16,10 +17,13 @@ from support.claude import (
     anthropic,
     client,
     done,
+    events_of,
     failed,
     final,
+    http,
     message,
     pieces,
+    sse,
     text,
 )
 
@@ -125,7 +129,8 @@ def test_requests_of_middleware_are_within_bounds() -> None:
     long = message(text("x" * 100_000))
     limits = sr.Limits(reply_bytes=1_000)
     failures: list[str | None] = []
-    for given in ({}, {"middleware": [seen.of(is_async=False)]}):
+    options: tuple[dict[str, Any], ...] = ({}, {"middleware": [seen.of(is_async=False)]})
+    for given in options:
         own = client(ClaudeServer(long), max_retries=0, **given)
         with pytest.raises(sr.TransportFailed) as caught:
             sr.wrap(own, limits=limits).messages.create(**ASK)
@@ -159,7 +164,7 @@ def _proven(guarded: Any) -> list[bool]:
 @pytest.mark.skipif(not HAS_SPANS, reason="anthropic before version 2 makes no spans")
 @BOTH
 def test_the_sdks_spans_are_made(is_async: bool) -> None:
-    """Each request of ours is a span of the SDK's own; that of a whole message says what came."""
+    """Each request of ours is a span of the SDK's own, which says what came, streamed too."""
     exporting = pytest.importorskip(
         "opentelemetry.sdk.trace.export.in_memory_span_exporter", reason="needs OpenTelemetry's SDK"
     )
@@ -172,10 +177,42 @@ def test_the_sdks_spans_are_made(is_async: bool) -> None:
     server = ClaudeServer(BAD, GOOD)
     own = client(server, is_async=is_async, open_telemetry={"tracer_provider": provider})
     done(sr.wrap(own, answer=Age).messages.create(**ASK))
+
+    body = _IN_PIECES[is_async](sse(events_of(GOOD)))
+    server.replies = [http.Response(200, headers=EVENTS, stream=body)]
     pieces(sr.wrap(own, answer=Age).messages.create(**ASK, stream=True))
 
     spans = exporter.get_finished_spans()
     assert [one.name for one in spans] == ["anthropic.messages.create"] * 3
     assert [one.attributes["gen_ai.request.model"] for one in spans] == ["claude-x"] * 3
-    assert [one.attributes.get("gen_ai.response.id") for one in spans[:2]] == ["msg_1"] * 2
-    assert [one.status.status_code.name for one in spans[2:]] == ["OK"]
+    assert [one.attributes.get("gen_ai.response.id") for one in spans] == ["msg_1"] * 3
+    assert [one.attributes.get("gen_ai.usage.output_tokens") for one in spans] == [5] * 3
+    assert spans[2].status.status_code.name == "OK"
+
+
+EVENTS = {"content-type": "text/event-stream"}
+
+
+class _Pieces(http.SyncByteStream):  # type: ignore[misc]  # the library that is installed
+    """A body that comes in pieces."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def __iter__(self) -> Iterator[bytes]:
+        for start in range(0, len(self._body), 100):
+            yield self._body[start : start + 100]
+
+
+class _LaterPieces(http.AsyncByteStream):  # type: ignore[misc]
+    """The same of an async client."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for start in range(0, len(self._body), 100):
+            yield self._body[start : start + 100]
+
+
+_IN_PIECES: tuple[Any, Any] = (_Pieces, _LaterPieces)

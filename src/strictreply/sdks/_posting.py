@@ -12,7 +12,7 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from json import JSONEncoder
 from threading import Lock
@@ -24,6 +24,7 @@ from strictreply.sdks._bounds import ABOUT_BODY, check_size
 from strictreply.sdks._known import HTTP_LIBRARIES, OF_CLIENTS, is_sdks_own, sdk_for, sdk_of
 from strictreply.sdks._sdk import SDK, Door
 from strictreply.sdks._shapes import HttpResponse, RawResponse
+from strictreply.sdks._spans import tell_span
 from strictreply.values._limits import JSONObject
 from strictreply.values._requests import Definitions
 
@@ -180,6 +181,14 @@ class Answering:
 
         sdk = sdk_for(self.client)
         kind = sdk.response_type(self.door)
+        if self.is_stream:
+            event_of = partial(
+                self.client._process_response_data,
+                cast_to=sdk.event_type(self.door),
+                response=http,
+            )
+            tell_span(http, self.door.wire.reader(), lambda plain: event_of(data=plain))
+
         raw_type = sdk.raw_type(None, is_async=is_async_client(self.client))
 
         if sent is not http:
