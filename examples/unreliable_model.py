@@ -37,13 +37,14 @@ from strictreply.testing import (
     HTTPReply,
     Kind,
     LoopbackServer,
+    ReplyPlace,
     assistant,
     completion,
+    error_reply,
     native_call,
 )
 from strictreply.testing._scripts import Demand, text_of
-from strictreply.testing._steps import ReplyPlace, Target
-from strictreply.testing._wire import error_reply
+from strictreply.testing._steps import Target
 from strictreply.testing.faults import CATALOGUE
 
 DEFAULT_FAILURE_RATE = 0.6

@@ -15,8 +15,8 @@ lock() {
         --output-file "requirements/$1.txt" "requirements/$1.in" "${@:2}"
 }
 
-lock dev pyproject.toml --extra batch --extra cli --extra testing --extra langgraph --extra durable --extra otel
-lock openai2 pyproject.toml --extra cli --extra testing
+lock dev pyproject.toml --extra anthropic --extra batch --extra cli --extra testing --extra langgraph --extra durable --extra otel
+lock openai2 pyproject.toml --extra anthropic --extra cli --extra testing
 lock instructor pyproject.toml --extra cli --extra testing --extra instructor
 lock tracers pyproject.toml --extra cli --extra testing --extra otel
 lock streams pyproject.toml --extra testing

@@ -18,6 +18,7 @@ from strictreply.retry._policy import (
     NextStep,
     PolicyRow,
     as_decided,
+    continued,
     corrected,
     failed,
     halted,
@@ -34,6 +35,7 @@ _THEN: Mapping[Callable[[Case], NextStep], str] = {
     halted: "`ReplyHalted`, as the fault is called",
     resent: "the same request once more (tier 0)",
     corrected: "a correction of the next tier",
+    continued: "the turn once more, to be continued",
     as_decided: "what was decided",
 }
 _POLICY_HEAD = "| after | about | when | what follows |\n|---|---|---|---|\n"

@@ -12,7 +12,12 @@ from pathlib import Path
 
 from strictreply.wires._dialects import DIALECTS, Dialect
 from strictreply.wires._error_forms import ERROR_FORMS
-from strictreply.wires._stream_dialects import ENVELOPE_DIALECTS, RESPONSE_DIALECTS, STREAM_DIALECTS
+from strictreply.wires._stream_dialects import (
+    ENVELOPE_DIALECTS,
+    MESSAGE_DIALECTS,
+    RESPONSE_DIALECTS,
+    STREAM_DIALECTS,
+)
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "servers.md"
@@ -22,6 +27,7 @@ TABLES = {
     "message": DIALECTS,
     "stream": STREAM_DIALECTS,
     "Responses": RESPONSE_DIALECTS,
+    "Messages": MESSAGE_DIALECTS,
 }
 UNNAMED = "not named"
 
@@ -73,6 +79,7 @@ def readings_page(page: str) -> str:
         "messages": readings("sends", ENVELOPE_DIALECTS, DIALECTS),
         "streams": readings("streams", STREAM_DIALECTS),
         "responses": readings("streams", RESPONSE_DIALECTS),
+        "anthropic": readings("streams", MESSAGE_DIALECTS),
     }
     return _with_tables(page, tables)
 

@@ -84,6 +84,17 @@ def test_columnar_batches(ask: sr.batch.Rows, form: str) -> None:
     )
 
 
+def test_the_usage_of_a_row_has_the_same_members_in_a_column_of_arrow(
+    ask: sr.batch.Rows,
+) -> None:
+    """A table has the three counts and whether they are estimated, as a row of a list has."""
+    (row,) = ask([{"text": "one"}])
+    table = ask(of_arrow({"text": ["one"]}))
+    kind = table.schema.field("usage").type
+    assert [kind.field(at).name for at in range(kind.num_fields)] == list(row["usage"])
+    assert table.to_pydict()["usage"] == [row["usage"]]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_half_a_surrogate_pair_in_a_reply(form: str) -> None:
     """No kind of batch fails for any text that a model writes."""

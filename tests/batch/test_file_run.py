@@ -96,6 +96,9 @@ def test_the_same_run_goes_on_and_another_is_refused(source: Path) -> None:
     assert asked(again).requests == []
     assert (again.done, again.begun_with, again.total) == (3, 3, None)
     assert out.read_bytes() == before
+    manifest = json.loads(out.with_name("out.jsonl.manifest.json").read_text())
+    counts = ["prompt_tokens", "completion_tokens", "total_tokens"]
+    assert manifest["tokens"] == {name: again.tokens[name] for name in counts}
 
     with pytest.raises(
         sr.ContractError, match=r"another contract\. Pass another out=, or restart="

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
 from strictreply import Code, Contract, Invalid, Remedy, Valid
-from strictreply.wires._chat import ends_plainly, open_envelope
+from strictreply.wires import WIRES
+from strictreply.wires._chat import ends_plainly
 from strictreply.wires._endings import ERROR_OPENINGS, ERRORS, FINISH_REASONS, WORST_FIRST
 from support.openai_shapes import call, completion, message
 
@@ -436,9 +437,9 @@ def test_an_ordinary_end_is_seen_at_once(response: Any, choice: Any, told: Any) 
         choice["message"] = told
 
     whole = {**(response or {}), "choices": [choice]}
-    opened = open_envelope(whole)
+    opened = WIRES["chat"].opened(whole, None)
     # the same in a mapping that is no dict, which is looked at member by member
-    assert open_envelope(MappingProxyType(whole)) == opened
+    assert WIRES["chat"].opened(MappingProxyType(whole), None) == opened
 
     if ends_plainly(whole, choice, told):
         assert not isinstance(opened, Invalid)

@@ -16,7 +16,6 @@ from strictreply import (
     ToolCalls,
     Valid,
 )
-from strictreply.contract._judge import judge_reply
 from strictreply.core import Extraction
 from support.openai_shapes import call, completion, message
 
@@ -318,7 +317,7 @@ def test_tool_choice_shapes_the_verdict(
     choice: str, reply: object, expected: list[tuple[str, str]]
 ) -> None:
     """The reply must satisfy ``tool_choice``."""
-    verdict = judge_reply(CONTRACT.with_choice(choice), reply)
+    verdict = CONTRACT.with_choice(choice).check(reply)
     assert [(issue.code, issue.path) for issue in getattr(verdict, "issues", ())] == expected
 
 
@@ -330,7 +329,7 @@ def test_final_answer_and_tool_choice(choice: str, *, admitted: bool) -> None:
     one is forced.
     """
     terms = FINAL.with_choice(choice)
-    verdict = judge_reply(terms, message(None, [call("final_answer", {"answer": "x"})]))
+    verdict = terms.check(message(None, [call("final_answer", {"answer": "x"})]))
     assert verdict == Valid(DirectAnswer("x")) if admitted else isinstance(verdict, Invalid)
 
 
@@ -384,9 +383,9 @@ def test_structured_answer_leniency(content: str, mode: Extraction) -> None:
     """
     assert isinstance(INVOICE.check(message(content)), Invalid)
     lenient = INVOICE.replace(extraction=(mode,))
-    assert judge_reply(lenient, message(content)) == Valid(DirectAnswer({"total": 1}), (mode,))
+    assert lenient.check(message(content)) == Valid(DirectAnswer({"total": 1}), (mode,))
     plain = CONTRACT.replace(extraction=(mode,))
-    assert judge_reply(plain, message(content)) == Valid(DirectAnswer(content))
+    assert plain.check(message(content)) == Valid(DirectAnswer(content))
 
 
 def test_json_text_of_a_message() -> None:
@@ -415,7 +414,7 @@ def test_final_answer_is_among_the_names_that_are_listed() -> None:
 
     assert "final_answer" in misspelt.hint
     forced = FINAL.with_choice("final_answer")
-    assert judge_reply(forced, message(None, [call("final_answer", {"answer": "x"})])) == Valid(
+    assert forced.check(message(None, [call("final_answer", {"answer": "x"})])) == Valid(
         DirectAnswer("x")
     )
 

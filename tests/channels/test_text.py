@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply import Category, Contract, DirectAnswer, Invalid, ToolCall, Valid
-from strictreply.contract._judge import judge_reply
 from strictreply.core import Extraction
 from support.openai_shapes import ADD, NOW, call, message
 
@@ -248,7 +247,7 @@ def test_tool_choice_shapes_the_verdict(
     choice: str, text: str, expected: list[tuple[str, str]]
 ) -> None:
     """The reply must satisfy ``tool_choice``."""
-    verdict = judge_reply(CONTRACT.with_choice(choice), text)
+    verdict = CONTRACT.with_choice(choice).check(text)
     assert [(issue.code, issue.path) for issue in getattr(verdict, "issues", ())] == expected
 
 
@@ -259,9 +258,7 @@ def test_final_answer_is_an_answer_to_tool_choice(choice: str, *, admitted: bool
     """``final_answer`` is the way to answer even where no tool may be called, but not where another
     one is forced.
     """
-    verdict = judge_reply(
-        FINAL.with_choice(choice), '{"tool":"final_answer","args":{"answer":"x"}}'
-    )
+    verdict = FINAL.with_choice(choice).check('{"tool":"final_answer","args":{"answer":"x"}}')
     assert isinstance(verdict, Valid) == admitted
 
 
@@ -288,7 +285,7 @@ def test_leniency_is_recorded(
     """
     reply = text.encode() if as_bytes else text
     lenient = CONTRACT.replace(extraction=modes)
-    assert judge_reply(lenient, reply) == Valid(DirectAnswer("x"), steps)
+    assert lenient.check(reply) == Valid(DirectAnswer("x"), steps)
     assert isinstance(CONTRACT.check(reply), Invalid if steps else Valid)
 
 

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply import Contract, Invalid
-from strictreply.core.forms import draft_of
-from strictreply.retry._asking import NEAR_LIMIT, cut_at_limit
-from strictreply.wires._chat import CHAT
 from support.openai_shapes import call, completion, message
+from support.scripted import USER
 
 SEARCH = {
     "name": "search",
@@ -35,13 +33,13 @@ def used(of: dict[str, Any], tokens: object) -> dict[str, Any]:
 
 def is_cut(contract: Contract, of: dict[str, Any], tokens: object, **request: Any) -> bool:
     """Return whether a message of this many tokens counts as cut under this request."""
-    cut = cut_at_limit(contract, draft_of(of), request, used(of, tokens), CHAT)
-    if cut is not None:
-        assert isinstance(cut, Invalid)
-        assert [(issue.code, issue.path) for issue in cut.issues] == [
-            ("reply.truncated", "/usage/completion_tokens")
-        ]
-    return cut is not None
+    asked = {"model": "m", "messages": USER, **request}
+    verdict = contract.next_request(asked, used(of, tokens)).verdict
+    issues = verdict.issues if isinstance(verdict, Invalid) else ()
+    places = [(issue.code, issue.path) for issue in issues]
+    cut = ("reply.truncated", "/usage/completion_tokens")
+    assert places == [cut] or cut not in places
+    return places == [cut]
 
 
 @pytest.mark.parametrize("key", ["max_tokens", "max_completion_tokens"])
@@ -86,7 +84,7 @@ def test_v8_below_the_limit_a_whole_reply_is_believed(limit: int, tokens: int) -
 @given(st.integers(1, 10**6), st.integers(0, 10**6))
 def test_v8_near_the_limit_json_that_breaks_off_was_cut(limit: int, tokens: int) -> None:
     """From nine tenths of the limit on, JSON that is not complete is no mistake in JSON."""
-    near = tokens >= NEAR_LIMIT * limit and tokens > 0
+    near = tokens >= 0.9 * limit and tokens > 0
     for contract, of in (
         (NATIVE, BROKEN),
         (TEXT, message('{"answer": "x')),
@@ -130,4 +128,7 @@ def test_v2_calls_beyond_the_caps_are_not_read_for_where_they_break_off() -> Non
         "choices": [{"message": message}],
         "usage": {"completion_tokens": 95},
     }
-    assert cut_at_limit(contract, draft_of(message), {"max_tokens": 100}, response, CHAT) is None
+    asked = {"model": "m", "messages": USER, "max_tokens": 100}
+    verdict = contract.next_request(asked, response).verdict
+    assert isinstance(verdict, Invalid)
+    assert "reply.truncated" not in {issue.code for issue in verdict.issues}

@@ -13,15 +13,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from strictreply.cli._app import app
-from strictreply.testing import LoopbackServer
-from strictreply.testing._wire import Responder
-from support.cli.running import Command, Process, Serve
-
-FOREIGN = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE")
-"""Variables of whoever runs the tests that would change what a command does."""
+from strictreply.testing import LoopbackServer, Responder
+from support.cli.running import FOREIGN, Command, Process, Serve, run_command
 
 
 @pytest.fixture
@@ -30,11 +24,7 @@ def command() -> Command:
 
     For example ``command("schema", "issue")``.
     """
-
-    def run(*words: str, **env: str) -> Result:
-        return CliRunner().invoke(app, words, env=dict.fromkeys(FOREIGN) | {"COLUMNS": "200"} | env)
-
-    return run
+    return run_command
 
 
 @pytest.fixture

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli.test_cli_check import BAD, GOOD, LINES, UNKNOWN, record, written
-from strictreply.cli._terminal import Status
 from support.browser import Page, measured, needs_chromium, picture
-from support.cli.running import TOOLS, Command
+from support.cli.running import TOOLS, Command, Status
 from support.openai_shapes import completion, message
 from support.shared_data import SHARED, needs_shared
 

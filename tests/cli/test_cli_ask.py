@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from strictreply.cli._terminal import Status
-from strictreply.testing._wire import error_reply
-from support.cli.running import Command, Serve, answering, tools_file
+from strictreply.testing import error_reply
+from support.cli.running import Command, Serve, Status, answering, tools_file
 from support.openai_shapes import call, completion, message
 
 GOOD = completion(message(calls=[call("search", '{"query": "boots"}')]))

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from strictreply.cli._terminal import Status
 from strictreply.testing.recordings import JudgedLine, ReplyTally
-from support.cli.running import TOOLS, Command, Process, tools_file
+from support.cli.running import TOOLS, Command, Process, Status, tools_file
 from support.openai_shapes import call, completion, message
 from support.shared_data import SHARED, needs_shared
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from strictreply.cli._terminal import Status
 from strictreply.testing import Kind
 from strictreply.testing.faults import CATALOGUE
-from support.cli.running import Command, tools_file
+from support.cli.running import Command, Status, tools_file
 
 
 def test_every_fault_is_listed(command: Command) -> None:

@@ -18,9 +18,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import strictreply
-from strictreply.cli._terminal import Status
 from strictreply.testing import LoopbackServer
-from support.cli.running import Command, Process
+from support.cli.running import Command, Process, Status
 from support.testing.probing import sample_apps
 
 pytestmark = pytest.mark.one_lane

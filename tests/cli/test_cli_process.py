@@ -9,6 +9,7 @@ import contextlib
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,10 +19,9 @@ from typing import IO
 
 import pytest
 
-from strictreply.cli._terminal import Status
 from strictreply.core import JSONObject
 from strictreply.testing import HTTPReply
-from support.cli.running import Process, Serve, tools_file
+from support.cli.running import Process, Serve, Status, tools_file
 from support.openai_shapes import call, completion, message
 
 pytestmark = pytest.mark.one_lane
@@ -91,6 +91,7 @@ def test_demo_runs_from_end_to_end(process: Process) -> None:
     assert "ToolArgumentsError after 4 requests" in stdout
 
 
+@pytest.mark.slow
 def test_check_reads_packed_files(process: Process, tmp_path: Path) -> None:
     """Recorded replies are judged offline; with ``--json`` stdout is one object and stderr is empty
     in a pipe.
@@ -101,6 +102,13 @@ def test_check_reads_packed_files(process: Process, tmp_path: Path) -> None:
         process("check", str(path), "--json", "--tools", tools_file(tmp_path))
     )
     assert (status, stderr, json.loads(stdout)["valid"]) == (0, "", 1)
+
+
+def test_the_help_lists_the_exit_statuses(process: Process) -> None:
+    """Each status that a command ends with stands in the help, and no other."""
+    _, stdout, _ = ended(process("--help"))
+    listed = stdout.partition("Exit status: ")[2]
+    assert [int(number) for number in re.findall(r"\d+", listed)] == [0, *Status]
 
 
 def test_schema_goes_to_a_pipe_that_closes(process: Process) -> None:

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from strictreply.cli._terminal import Status
-from support.cli.running import TOOLS, Command, Process
+from support.cli.running import TOOLS, Command, Process, Status
 
 pytestmark = pytest.mark.one_lane
 
@@ -27,6 +26,7 @@ def sent(url: str, body: object = None) -> Any:
         return json.load(answered)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", [(), ("--host", "localhost")])
 def test_a_script_is_set_and_its_journal_read(process: Process, host: tuple[str, ...]) -> None:
     """The command prints where it serves, serves what a script says, and ends Ctrl-C with 130."""
@@ -60,6 +60,7 @@ def test_a_script_is_set_and_its_journal_read(process: Process, host: tuple[str,
     assert stderr.splitlines()[-1] == "strictreply: stopped"
 
 
+@pytest.mark.slow
 def test_its_own_words_are_a_script(process: Process) -> None:
     """The script that the command prints can be sent as it stands."""
     server = process("serve-script", "--port", "0")
@@ -69,6 +70,7 @@ def test_its_own_words_are_a_script(process: Process) -> None:
     assert sent(url, json.loads(script.strip("'")))["steps"] == 2
 
 
+@pytest.mark.slow
 def test_given_replies_come_from_files(process: Process, tmp_path: Path) -> None:
     """``--reply`` serves what each file holds, one a request, and then good replies follow."""
     body = tmp_path / "bad.json"

@@ -25,7 +25,6 @@ from strictreply import Attempt, CallFailed
 from strictreply.cli._declared import Endpoint
 from strictreply.core.calls import credentials_of
 from strictreply.testing import record
-from strictreply.values._replies import NOT_KEPT
 from support.scripted import SCHEMA, USER, Client, Server, call, completion, http, status
 
 PLANTED = {
@@ -189,7 +188,7 @@ def test_v13_no_credential_leaves_with_a_rejected_reply(
         *(attempt.request for attempt in seen),
     )
 
-    assert seen[0].request["extra_headers"] == seen[0].request["extra_body"] == NOT_KEPT
+    assert seen[0].request["extra_headers"] == seen[0].request["extra_body"] == "[not kept]"
     assert (seen[0].request["model"], seen[0].request["messages"]) == ("m", USER)
 
 

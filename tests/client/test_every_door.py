@@ -18,12 +18,11 @@ from openai._resource import SyncAPIResource
 from openai.types.responses import Response
 
 import strictreply as sr
-from strictreply.testing._responses_writer import RESPONSES_WRITER
 from support import scripted_responses as sdk
 from support.loops import some
 from support.scripted import USER, Server, call, completion, http
 from support.sdk_doors import FORMS, NO_REPLY, at, doors, forms
-from support.streamed_replies import Body, over, streamed
+from support.streamed_replies import streamed, streamed_response
 
 ONCE = sr.RetryPolicy(max_retries=0, transport_retries=0)
 BAD_CALL = ("drop_table", "{not json")
@@ -53,7 +52,7 @@ class Bad(Server):
         is_stream = bool(asked.get("stream")) or request.url.params.get("stream") == "true"
         if "responses" in request.url.path:
             if is_stream:
-                return over(Body(RESPONSES_WRITER.stream(BAD_RESPONSE, {})))
+                return streamed_response(BAD_RESPONSE)
             return http.Response(200, json=BAD_RESPONSE)
 
         return streamed(BAD) if is_stream else http.Response(200, json=BAD)

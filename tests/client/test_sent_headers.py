@@ -14,10 +14,9 @@ from openai._models import FinalRequestOptions
 from openai.types.chat import ChatCompletion
 
 import strictreply as sr
-from strictreply.testing._responses_writer import RESPONSES_WRITER
 from support import scripted_responses as sdk
 from support.scripted import SCHEMA, USER, Server, completion, http
-from support.streamed_replies import Body, over, streamed
+from support.streamed_replies import streamed, streamed_response
 
 RAW = "x-stainless-raw-response"
 TOOLS = [{"type": "function", "function": {"name": "search", "parameters": SCHEMA}}]
@@ -40,7 +39,7 @@ class Answered(Server):
         is_stream |= request.url.params.get("stream") == "true"
         if "responses" in request.url.path:
             if is_stream:
-                return over(Body(RESPONSES_WRITER.stream(TEXT_RESPONSE, {})))
+                return streamed_response(TEXT_RESPONSE)
             return http.Response(200, json=TEXT_RESPONSE)
 
         return streamed(TEXT) if is_stream else http.Response(200, json=TEXT)

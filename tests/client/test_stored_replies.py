@@ -20,12 +20,10 @@ from openai.types.responses import Response
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing._responses_writer import RESPONSES_WRITER
-from strictreply.values._errors import REASON_ADVICE
 from support import scripted_responses as sdk
 from support.loops import some
 from support.scripted import SCHEMA, Server, call, completion, http, status
-from support.streamed_replies import Body, over
+from support.streamed_replies import streamed_response
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
 TOOLS = [{"type": "function", "function": {"name": "search", "parameters": SCHEMA}}]
@@ -47,7 +45,7 @@ class Invoice(BaseModel):
 
 def events(response: dict[str, Any]) -> Any:
     """Return a stream of a response."""
-    return over(Body(RESPONSES_WRITER.stream(response, {})))
+    return streamed_response(response)
 
 
 def done(given: Any) -> Any:
@@ -289,6 +287,30 @@ def test_a_stream_by_id_is_judged(given: dict[str, Any]) -> None:
     refused(by_id, lambda: events(WRONG_RESPONSE))
 
 
+@pytest.mark.parametrize("kind", ["text", "json_object"])
+def test_the_class_of_a_stored_stream_counts_more_than_the_format_it_echoes(kind: str) -> None:
+    """A server echoes the format that it was asked for, which is a text by default."""
+
+    def typed(client: Any) -> Any:
+        return by_id(client, text_format=Invoice)
+
+    def stored(text: str) -> Callable[[], Any]:
+        whole = sdk.response(sdk.text_item(text), text={"format": {"type": kind}})
+        return lambda: events(whole)
+
+    for response, _ in some(both(typed, stored('{"total": 3}'))):
+        assert response.output_parsed == Invoice(total=3)
+
+    wrong = {
+        "three": "answer.type",
+        '{"total": "3"}': "answer.type",
+        '{"total": 3, "total": 4}': "json.duplicate_key",
+    }
+    for text, code in wrong.items():
+        for error in some(refused(typed, stored(text))):
+            assert [issue.code for issue in error.issues] == [code]
+
+
 def test_a_part_of_a_stored_stream_is_refused() -> None:
     """It cannot be judged; the message names the way by which the SDK reads the whole."""
     server = Server(GOOD_RESPONSE)
@@ -450,7 +472,7 @@ def test_the_advice_fits_a_reply_that_is_not_asked_for_again() -> None:
     for error in refused(RETRIEVE_RESPONSE["retrieve"], WRONG_RESPONSE):
         assert error.reason == "stored"
         for told in (str(error), error.explain()):
-            assert REASON_ADVICE["stored"] in told
+            assert sr.Reason.STORED.advice in told
             assert "max_retries" not in told
 
 

@@ -32,7 +32,6 @@ from strictreply import (
     run,
     wrap,
 )
-from strictreply.contract._judge import judge_reply
 from support.openai_shapes import ADD, NOW, call, completion, message
 from support.scripted import Client
 
@@ -127,7 +126,8 @@ ELSEWHERE = {
 @pytest.mark.parametrize(("code", "case"), PROVOKED.items(), ids=PROVOKED)
 def test_each_code_alone(code: Code, case: tuple[Contract, object]) -> None:
     """Each code has a reply that provokes it and nothing else, with its category and words."""
-    verdict = judge_reply(*case)
+    contract, reply = case
+    verdict = contract.check(reply)
     assert isinstance(verdict, Invalid)
     (issue,) = verdict.issues
     assert (issue.code, issue.category, issue.remedy) == (code, code.category, code.remedy)

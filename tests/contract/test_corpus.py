@@ -86,6 +86,7 @@ def test_every_line_is_judged() -> None:
     assert [one.record["id"] for one in unreadable if NOTHING_FITS.isdisjoint(names(one))] == []
 
 
+@pytest.mark.slow
 def test_verdicts_are_the_labels() -> None:
     """Each verdict is the label, and the docs list exactly the records where it is not."""
     assert {

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply import ContractError, Tool
-from strictreply.contract._definitions import Definition, VendorMembers, read_definition
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text("abcä", max_size=5),
@@ -36,9 +35,10 @@ def test_members_of_vendors_are_kept_where_they_stood(
     """
     definition = {"type": "function", "function": {"name": "t", **within}, **beside}
     before = copy.deepcopy(definition)
-    read = read_definition(definition)
-    nothing = {"type": "object", "properties": {}}
-    assert read == Definition("t", "", nothing, None, VendorMembers(beside, within))
+    written = Tool.from_openai(definition).definition
+    nothing = {"type": "object", "properties": {}, "additionalProperties": False}
+    function = {"name": "t", "parameters": nothing, **within}
+    assert written == {"type": "function", "function": function, **beside}
     assert definition == before
 
 
@@ -52,7 +52,7 @@ def test_members_of_vendors_are_plain_json(at: str, value: object) -> None:
     """A member that is no JSON is refused at its place, and not left to fail when it is sent."""
     inside = {"name": "t", **({"cache": value} if at else {})}
     with pytest.raises(ContractError) as caught:
-        read_definition(
+        Tool.from_openai(
             {"type": "function", "function": inside, **({} if at else {"cache": value})}
         )
     assert caught.value.path == f"{at}/cache"
@@ -80,13 +80,12 @@ def test_a_schema_under_another_name_is_refused(key: str) -> None:
     """
     value = SCHEMA["properties"] if key == "properties" else SCHEMA
     with pytest.raises(ContractError) as raised:
-        read_definition({"type": "function", "function": {"name": "f", key: value}})
+        Tool.from_openai({"type": "function", "function": {"name": "f", key: value}})
     assert raised.value.path == f"/function/{key}"
 
 
 @pytest.mark.parametrize("key", ["x-strict", "x-description", "x-parameters"])
 def test_extensions_are_a_vendors_own(key: str) -> None:
     """Members that begin with ``x-`` are extensions by custom, and no misspelling."""
-    assert read_definition({"name": "f", "parameters": SCHEMA, key: "y"}).vendor.within == {
-        key: "y"
-    }
+    written = Tool.from_openai({"name": "f", "parameters": SCHEMA, key: "y"}).definition
+    assert written["function"][key] == "y"

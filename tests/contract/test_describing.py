@@ -13,18 +13,8 @@ import pytest
 from pydantic import BaseModel
 
 from strictreply import Contract, Tool, Valid
-from strictreply.contract._channels import (
-    FinalAnswerTool,
-    admits_answer,
-    answer_format,
-    instructions,
-    judge_text,
-    union_schema,
-)
-from strictreply.core import Work
 from strictreply.core.text import compact
-from strictreply.wires._requests import written_format
-from support.scripted import OTHER_SCHEMA, SCHEMA
+from support.scripted import OTHER_SCHEMA, SCHEMA, USER
 
 
 class Node(BaseModel):
@@ -66,6 +56,26 @@ def terms_of(choice: str = "auto", **declared: Any) -> Contract:
     return Contract(**{"tools": TOOLS, "channel": "text", **declared}).with_choice(choice)
 
 
+def first_request(terms: Contract) -> Any:
+    """Return the first request by these terms."""
+    return terms.next_request({"model": "m", "messages": USER}).request
+
+
+def instructions(terms: Contract) -> str:
+    """Return what the text channel tells the model of these terms."""
+    return str(first_request(terms)["messages"][0]["content"])
+
+
+def union_schema(terms: Contract) -> Any:
+    """Return the schema that the instructions end with."""
+    return json.loads(instructions(terms).splitlines()[-1])
+
+
+def answer_tool(contract: Contract) -> Any:
+    """Return the definition of ``final_answer`` in the request."""
+    return first_request(contract)["tools"][-1]
+
+
 @pytest.mark.parametrize("style", ["union", "tool"])
 @pytest.mark.parametrize("choice", ["auto", "required", "none"])
 @pytest.mark.parametrize("reply", REPLIES)
@@ -73,7 +83,7 @@ def test_the_schema_shown_agrees_with_the_verdict(style: Any, choice: str, reply
     """By the reference implementation, the union's schema accepts what the text channel accepts."""
     terms = terms_of(choice, answer_style=style)
     shown = jsonschema.Draft202012Validator(union_schema(terms)).is_valid(json.loads(reply))
-    assert shown == isinstance(judge_text(terms, reply, Work()), Valid)
+    assert shown == isinstance(terms.check(reply), Valid)
 
 
 @pytest.mark.parametrize(
@@ -94,26 +104,29 @@ def test_an_answer_is_described_where_it_may_be_given(
 ) -> None:
     """An answer as a tool counts as a call; a demanded tool leaves room for neither."""
     terms = terms_of(choice, answer_style=style)
-    assert admits_answer(terms) is admitted
+    by_tool = '{"tool":"final_answer","args":{"answer":"x"}}'
+    reply = '{"answer":"x"}' if style == "union" else by_tool
+    assert isinstance(terms.check(reply), Valid) is admitted
     assert ("answer" in json.dumps(union_schema(terms))) is admitted
 
 
 def test_instructions_hold_the_schema_as_json() -> None:
     """The last line of the instructions is the union's schema, compact."""
     terms = terms_of()
-    assert json.loads(instructions(terms).splitlines()[-1]) == union_schema(terms)
+    assert instructions(terms).splitlines()[-1] == compact(union_schema(terms))
+    assert [*union_schema(terms)] == ["anyOf"]
     assert "Find things." in instructions(terms)
 
 
 def test_a_narrowed_contract_describes_one_tool() -> None:
     """The terms of a scoped ask speak of no other tool and of no answer."""
     schema = union_schema(terms_of().only("weather"))
-    assert [branch["properties"]["tool"]["const"] for branch in schema["anyOf"]] == ["weather"]  # type: ignore[index, call-overload, union-attr]
+    assert [branch["properties"]["tool"]["const"] for branch in schema["anyOf"]] == ["weather"]
 
 
 def test_the_final_answer_tool_is_a_tool_definition() -> None:
     """The tool ``final_answer`` can be declared like any other."""
-    tool = Tool.from_openai(FinalAnswerTool.of(terms_of(answer_style="tool")).definition)
+    tool = Tool.from_openai(answer_tool(Contract(tools=TOOLS, answer_style="tool")))
     assert tool.name == "final_answer"
     assert tool.parameters.check({"answer": "x"}) == ()
     assert tool.parameters.check({"answer": 7}) != ()
@@ -121,7 +134,7 @@ def test_the_final_answer_tool_is_a_tool_definition() -> None:
 
 def test_the_response_format_holds_the_answers_schema() -> None:
     """Its name and its schema are those of the answer's type."""
-    shown = written_format(answer_format(Contract(answer=Node)))
+    shown = first_request(Contract(answer=Node))["response_format"]
     assert shown["type"] == "json_schema"
     assert shown["json_schema"]["name"] == "Node"
 
@@ -150,10 +163,13 @@ def test_an_answers_definitions_are_found_from_where_they_stand() -> None:
     answered = {"answer": {"items": [{"sku": "a"}]}}
     wrong = {"answer": {"items": [{"sku": 1}]}}
     by_tool = Contract(answer=Order, answer_style="tool")
-    parameters: Any = FinalAnswerTool.of(by_tool).definition["function"]
+    parameters: Any = answer_tool(by_tool)["function"]
     for schema, wrap in (
         (parameters["parameters"], lambda value: value),
-        (union_schema(by_tool), lambda value: {"tool": "final_answer", "args": value}),
+        (
+            union_schema(by_tool.replace(channel="text")),
+            lambda value: {"tool": "final_answer", "args": value},
+        ),
         (union_schema(Contract(answer=Order, channel="text")), lambda value: value),
     ):
         validator = jsonschema.Draft202012Validator(schema)
@@ -181,7 +197,7 @@ def test_schemas_with_names_of_their_own_do_not_meet() -> None:
     }
     own |= {"$defs": {"A": {"type": "integer"}}}
     by_tool = Contract(answer=own, answer_style="tool")
-    parameters: Any = FinalAnswerTool.of(by_tool).definition["function"]
+    parameters: Any = answer_tool(by_tool)["function"]
     assert jsonschema.Draft202012Validator(parameters["parameters"]).is_valid({"answer": {"a": 1}})
 
     tool = {

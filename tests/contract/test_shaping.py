@@ -22,7 +22,7 @@ from strictreply import (
     Valid,
 )
 from strictreply.core import Answer, judge, shape
-from strictreply.wires._chat import CHAT
+from strictreply.wires import WIRES
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
 
 TERMS = Contract(
@@ -132,7 +132,7 @@ def test_an_object_of_any_kind_does_not_replace_a_typed_answer() -> None:
     """
     typed = Contract(answer=Total)
     terms, request = shape(typed, {"messages": USER, "response_format": JSON_OBJECT})
-    assert (terms, CHAT.written(request)["response_format"]) == (typed, JSON_OBJECT)
+    assert (terms, WIRES["chat"].written(request)["response_format"]) == (typed, JSON_OBJECT)
     assert codes(terms, completion('{"hello": 1}'))
     assert judge(terms, completion('{"total": 7}')) == Valid(DirectAnswer(Total(total=7)))
 
@@ -260,7 +260,7 @@ def test_the_rest_of_the_request_stays_as_it_is() -> None:
     }
     before = dict(keywords)
     _, base = shape(TERMS, keywords)
-    assert CHAT.written(base) == {"messages": USER, "temperature": 0.5, "n": 1, "x": None}
+    assert WIRES["chat"].written(base) == {"messages": USER, "temperature": 0.5, "n": 1, "x": None}
 
     assert keywords == before
 

@@ -1,7 +1,4 @@
-"""The laws of ``strictreply.contract._signatures``.
-
-They say what a function's parameters and docstring become.
-"""
+"""What a function's parameters and docstring become."""
 
 from __future__ import annotations
 
@@ -14,8 +11,6 @@ import pytest
 from pydantic import BaseModel, Field, ImportString
 
 from strictreply import Contract, ContractError, Tool
-from strictreply.contract._docstrings import read_docstring
-from strictreply.contract._signatures import read_signature
 
 MARK = object()
 
@@ -72,16 +67,26 @@ SPHINX = """Find things.
 
 
 def properties(function: Callable[..., object]) -> dict[str, Any]:
-    """Return the member schemas of a function's model."""
-    schema: dict[str, Any] = read_signature(function).model.model_json_schema()
-    return schema["properties"]  # type: ignore[no-any-return]
+    """Return the member schemas of a function's parameters."""
+    source: Any = Tool.from_function(function).parameters.source
+    return dict(source["properties"])
 
 
 def call(function: Callable[..., Any], args: dict[str, Any]) -> Any:
-    """Call a function through its signature, as a tool does."""
-    signature = read_signature(function)
-    positional, named = signature.arguments(signature.model.model_validate(args))
-    return function(*positional, **named)
+    """Call a function by its tool."""
+    tool = Tool.from_function(function)
+    return tool.run(tool.build(args))
+
+
+def described(text: str) -> tuple[str, dict[str, str]]:
+    """Return the descriptions of a tool with this docstring, and of its parameters."""
+
+    def find(query: str, limit: int) -> None: ...
+
+    find.__doc__ = text
+    members = properties(find)
+    told = {name: one["description"] for name, one in members.items() if "description" in one}
+    return Tool.from_function(find).description, told
 
 
 @pytest.mark.parametrize("text", [GOOGLE, NUMPY, SPHINX], ids=["google", "numpy", "sphinx"])
@@ -89,7 +94,7 @@ def test_docstring_styles(text: str) -> None:
     """Each of the three docstring styles gives the prose without its sections, and the parameters'
     descriptions.
     """
-    summary, parameters = read_docstring(text)
+    summary, parameters = described(text)
     assert summary.split() == ["Find", "things.", "Slowly,", "but", "well."]
     assert parameters == {"query": "what to look for", "limit": "how many"}
 
@@ -100,7 +105,7 @@ def test_docstring_styles(text: str) -> None:
 )
 def test_docstring_odd(text: str) -> None:
     """Reading any docstring does not fail."""
-    assert read_docstring(text)[1] == {}
+    assert described(text)[1] == {}
 
 
 def test_field_description_wins() -> None:
@@ -120,7 +125,6 @@ def test_field_description_wins() -> None:
     assert properties(find)["limit"] == {
         "description": "told",
         "minimum": 1,
-        "title": "Limit",
         "type": "integer",
     }
 
@@ -204,7 +208,7 @@ def test_names_that_pydantic_keeps(name: str) -> None:
     namespace: dict[str, Any] = {"Annotated": Annotated, "Field": Field}
     exec(f"def take({name}: int): ...", namespace)  # noqa: S102 - names by table
     with pytest.raises(ContractError, match=name):
-        read_signature(namespace["take"])
+        Tool.from_function(namespace["take"])
     exec(f"def take(x: Annotated[int, Field(alias={name!r})]): return x", namespace)  # noqa: S102
     assert call(namespace["take"], {name: 4}) == 4
 
@@ -259,7 +263,7 @@ def test_callables(function: Callable[..., Any], result: object) -> None:
     """Bound methods lose self or cls; objects are called; what has no annotations is refused."""
     if result is None:
         with pytest.raises(ContractError):
-            read_signature(function)
+            Tool.from_function(function)
         return
     assert list(properties(function)) == ["n"]
     assert call(function, {"n": 3}) == result
@@ -287,7 +291,7 @@ def test_wrapped_function() -> None:
     def outer(*args: Any, **kwargs: Any) -> Any:
         return inner(*args, **kwargs)
 
-    assert read_signature(outer).description == "Do it."
+    assert Tool.from_function(outer).description == "Do it."
     assert call(outer, {"n": 2}) == 2
 
 
@@ -327,7 +331,7 @@ def no_json(x: TextIO) -> None:
 def test_refusals(function: Callable[..., object], named_thing: str) -> None:
     """A parameter that a schema cannot describe is refused by name, when it is declared."""
     with pytest.raises(ContractError) as caught:
-        read_signature(function)
+        Tool.from_function(function)
     assert named_thing in str(caught.value)
 
 
@@ -337,10 +341,10 @@ def test_instances() -> None:
     def find_flight(point: Point, inner: Inner | None = None) -> None:
         """Find."""
 
-    args = read_signature(find_flight).model.model_validate({"point": {"x": 1}})
+    args: Any = Tool.from_function(find_flight).build({"point": {"x": 1}})
     assert repr(args) == "FindFlightArgs(point=Point(x=1, y=0), inner=None)"
     with pytest.raises(ValueError, match="frozen"):
-        args.point = None  # type: ignore[attr-defined]
+        args.point = None
 
 
 def test_a_function_that_yields_is_refused() -> None:
@@ -356,7 +360,7 @@ def test_a_function_that_yields_is_refused() -> None:
 
     for function in (pages, later):
         with pytest.raises(ContractError):
-            read_signature(function)
+            Tool.from_function(function)
 
 
 ANY_IMPORT: Any = ImportString

@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply import Category, Code, Invalid, ReplyHalted, ReplyRejected, TransportFailed
-from strictreply.coordination import ActionType, ApiError, ApiErrorClass, Origin
-from strictreply.coordination._api_replies import read_error_message
+from strictreply.coordination import (
+    ActionType,
+    ApiError,
+    ApiErrorClass,
+    ErrorMessageProcessor,
+    Origin,
+)
 from strictreply.core import Failure
 from strictreply.retry._policy import REJECTED_WORDS
 from support.scripted import StatusError
@@ -148,7 +153,7 @@ def test_a_message_that_reports_no_error_is_refused() -> None:
         "error",
         SimpleNamespace(role="user"),
     ):
-        read_message = read_error_message(message)
+        read_message = ErrorMessageProcessor().process(message)
         assert isinstance(read_message, Invalid)
         assert (read_message.issues[0].code, read_message.issues[0].path) == (
             Code.SHAPE_WRONG_TYPE,
@@ -160,9 +165,11 @@ def test_a_message_that_reports_no_error_is_refused() -> None:
 @pytest.mark.parametrize("content", ["boom", '{"classification":', '"boom"', "[1]"])
 def test_content_that_is_no_report_is_the_message(content: str) -> None:
     """Any other content becomes the message of an error of unknown class, word for word."""
-    error = read_error_message({"role": "error", "content": content})
-    assert isinstance(error, ApiError)
-    assert (error.classification, error.message) == (ApiErrorClass.UNKNOWN, content)
+    action = ErrorMessageProcessor().process({"role": "error", "content": content})
+    assert action == {
+        "next_action": ApiError(message=content).action,
+        "error_details": {"classification": ApiErrorClass.UNKNOWN, "message": content},
+    }
 
 
 def test_a_report_is_read_from_text_mappings_and_objects() -> None:
@@ -173,7 +180,8 @@ def test_a_report_is_read_from_text_mappings_and_objects() -> None:
         {"role": "error", "content": report},
         SimpleNamespace(role="error", content=report),
     ]
-    assert [read_error_message(message) for message in messages] == [ApiError.of_report(report)] * 3
+    expected = {"next_action": ApiError.of_report(report).action, "error_details": report}
+    assert [ErrorMessageProcessor().process(message) for message in messages] == [expected] * 3
 
 
 @pytest.mark.parametrize("wait", [True, "60", -1, float("nan"), float("inf"), 10**400, None, [1]])

@@ -10,9 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from strictreply import Category
-from strictreply.coordination import ActionType, Reaction
-from strictreply.coordination._decisions import DEFAULT_REACTIONS
+from strictreply.coordination import ActionType, ErrorPolicy, Reaction
 from strictreply.coordination.actions import SHAPES, Need
 from support.pages import Page
 
@@ -26,6 +27,7 @@ def words(cell: str) -> set[str]:
     return set(re.findall(r"`(\w+)`", cell))
 
 
+@pytest.mark.slow
 def test_the_page_runs() -> None:
     """The page prints what it shows and warns of nothing; it registers a format, so it has its own
     interpreter.
@@ -81,4 +83,4 @@ def test_the_table_of_reactions_is_that_of_the_code() -> None:
         for names, what in PAGE.table("A table by category decides")
         for name in words(names)
     }
-    assert told == dict(DEFAULT_REACTIONS)
+    assert told == dict(ErrorPolicy().reactions)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from strictreply import Category, Code, ContractError, Issue, RetryPolicy
 from strictreply.coordination import AgentReplyCode, ErrorPolicy, Reaction
-from strictreply.coordination._decisions import DEFAULT_BUDGET, DEFAULT_REACTIONS
 from support.coordination.routed import FAULTS
 
 RETRY = Reaction.RETRY
@@ -52,7 +51,7 @@ def test_there_are_seven_categories_and_each_code_has_one() -> None:
 @pytest.mark.parametrize(("category", "reaction"), TABLE.items())
 def test_each_category_has_its_reaction(category: Category, reaction: Reaction) -> None:
     """The default table is total, and says what the published documents say."""
-    assert set(DEFAULT_REACTIONS) == set(Category)
+    assert set(ErrorPolicy().reactions) == set(Category)
     assert ErrorPolicy().reaction([FAULTS[category]]) is reaction
 
 
@@ -117,6 +116,6 @@ def test_a_table_of_something_else_is_refused(table: dict[Category, Reaction]) -
 @pytest.mark.req("M89")
 def test_the_two_budgets_are_apart() -> None:
     """Three corrections, and three repeats of a failed call; a Retry-After is obeyed up to 60 s."""
-    assert (DEFAULT_BUDGET.max_retries, DEFAULT_BUDGET.transport_retries) == (3, 3)
-    assert DEFAULT_BUDGET.max_retry_after == 60
-    assert ErrorPolicy().budget == DEFAULT_BUDGET
+    budget = ErrorPolicy().budget
+    assert (budget.max_retries, budget.transport_retries) == (3, 3)
+    assert budget.max_retry_after == 60

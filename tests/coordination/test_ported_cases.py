@@ -23,13 +23,13 @@ from strictreply.coordination import (
     ActionType,
     ApiError,
     Branch,
+    ErrorMessageProcessor,
     ExecutionStep,
     RoutingContext,
     RoutingDecision,
     StepType,
     ValidationResult,
 )
-from strictreply.coordination._api_replies import read_error_message
 from strictreply.coordination.routing import ROUTES, Router
 from support.coordination.routed import (
     FAULTS,
@@ -73,6 +73,11 @@ def known(decision: RoutingDecision, *names: str) -> list[Any]:
 def reported(**report: Any) -> ValidationResult:
     """Read an error of the API, as a run is told of it."""
     return ApiError.of_report(report).to_result(agent="Worker1", branch_id="b")
+
+
+def reported_by(message: object) -> Any:
+    """Return what the processor of errors reads in a message."""
+    return ErrorMessageProcessor().process(message)
 
 
 def pre_checked(*flags: str) -> tuple[Any, ...]:
@@ -326,8 +331,8 @@ ERRORS: dict[str, tuple[Callable[[], Any], Any]] = {
     ),
     "M87": (
         lambda: [
-            isinstance(read_error_message({"role": "assistant", "content": "x"}), Invalid),
-            getattr(read_error_message({"role": "error", "content": "boom"}), "message", None),
+            isinstance(reported_by({"role": "assistant", "content": "x"}), Invalid),
+            reported_by({"role": "error", "content": "boom"})["error_details"]["message"],
         ],
         [True, "boom"],
     ),

@@ -5,6 +5,7 @@ A failing processor ends nothing.
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -13,7 +14,6 @@ from openai.types.chat import ChatCompletion
 
 from strictreply import Category, ContractError, Invalid
 from strictreply.coordination import ActionType, ErrorMessage, Origin
-from strictreply.coordination._api_replies import ReplyView
 from strictreply.coordination.formats import (
     ErrorMessageProcessor,
     ProcessorChain,
@@ -125,8 +125,8 @@ def test_a_processor_has_three_methods(missing: str) -> None:
 
 @pytest.mark.req("M51")
 def test_the_first_that_gives_an_action_wins() -> None:
-    """From the highest priority down; None leaves it to the next; when nobody gives anything, it is
-    invalid.
+    """From the highest priority down; None leaves it to the next; when nobody gives anything, there
+    is no action.
     """
     chain = ProcessorChain(
         [
@@ -135,14 +135,11 @@ def test_the_first_that_gives_an_action_wins() -> None:
             Scripted("mid", 80, final("mid")),
         ]
     )
-    made = chain.candidate(lambda: ReplyView(mapping={"x": 1}))
-    assert not isinstance(made, Invalid)
-    assert made[0] == final("mid")
+    told = {"role": "assistant", "content": '{"x": 1}'}
+    assert asyncio.run(chain.process(told)) == final("mid")
 
     for processors in ([Scripted("none", 90, None)], []):
-        assert isinstance(
-            ProcessorChain(processors).candidate(lambda: ReplyView(mapping={"x": 1})), Invalid
-        )
+        assert asyncio.run(ProcessorChain(processors).process(told)) is None
 
 
 @pytest.mark.req("M52")

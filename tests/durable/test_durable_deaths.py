@@ -24,9 +24,9 @@ from dbos import error as dbos_errors
 from durable.test_durable_kills import PATIENCE, QUESTION, Workers, served
 from durable.test_durable_runs import Desk
 from strictreply.integrations.dbos import DurableRun, DurableRunFailed
-from strictreply.integrations.dbos._durable_worker import MAX_DROPS, Ticket, Trials, TurnTrial
+from strictreply.integrations.dbos._durable_worker import Ticket, Trials, TurnTrial
 from strictreply.testing import ok
-from support.durable.desk import ANSWER, POISON, Kill, Moment, Place
+from support.durable.desk import ANSWER, DEATHS, POISON, Kill, Moment, Place
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 POLL = 0.05
@@ -98,9 +98,10 @@ def test_v12_on_postgres_kills_give_no_run_up(postgres_url: str, tmp_path: Path)
     """
     with served("one by one") as (_, base_url):
         place = Place(base_url, postgres_url, tmp_path / "journal")
-        assert kill_at_random(place, tmp_path, kills=MAX_DROPS + 1, count=3) == [ANSWER] * 3
+        assert kill_at_random(place, tmp_path, kills=DEATHS + 1, count=3) == [ANSWER] * 3
 
 
+@pytest.mark.slow
 def test_v12_a_poison_run_is_given_up_alone(url: str, tmp_path: Path) -> None:
     """One run whose tool kills the process ends as given up after so many deaths, and four
     neighbours finish.
@@ -122,9 +123,10 @@ def test_v12_a_poison_run_is_given_up_alone(url: str, tmp_path: Path) -> None:
         assert [ended(run) for run in runs] == [
             "RunGivenUp" if order == POISON else ANSWER for order in orders
         ]
-        assert deaths == MAX_DROPS
+        assert deaths == DEATHS
 
 
+@pytest.mark.slow
 def test_v12_several_poison_runs_take_nobody_with_them(tmp_path: Path) -> None:
     """Three poison runs among three others are given up, each on its own count, and the others
     finish.

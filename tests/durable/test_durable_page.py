@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from support.durable.desk import DEATHS
+
 pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
@@ -108,5 +110,5 @@ def test_the_kinds_of_failure_are_those_of_the_code() -> None:
 
 def test_the_number_of_deaths_is_that_of_the_code() -> None:
     """The page names the number of deaths after which a run is given up."""
-    assert MAX_DROPS == 5
+    assert MAX_DROPS == DEATHS
     assert "five worker processes in a row died" in PAGE.text

@@ -23,12 +23,13 @@ from typing import Any
 
 import pytest
 
+from support.durable.desk import DEATHS
+
 pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
 from strictreply import ContractError
 from strictreply.integrations.dbos import DurableRun, DurableRunFailed, DurableRuns, call_key
-from strictreply.integrations.dbos._durable_worker import MAX_DROPS
 from strictreply.loop import SessionStoreFailed
 from strictreply.loop.invoke_result import InvokeCode, InvokeFailed
 from strictreply.testing import (
@@ -416,7 +417,7 @@ def test_a_run_that_processes_die_of_is_given_up(desk: Callable[..., Desk], url:
     """On SQLite, too, so many processes and no more begin a turn; a retry tries it again."""
     place = desk(ok.answer("At last."))
     run = place.runs.start("Well?")
-    left_behind(url, drops=MAX_DROPS - 1, recorded=0)
+    left_behind(url, drops=DEATHS - 1, recorded=0)
     with place as runs:
         assert failure(run)[0] == "RunGivenUp"
         run.retry()
@@ -452,7 +453,7 @@ def test_v12_a_count_holds_for_the_step_it_was_made_on(desk: Callable[..., Desk]
     """
     place = desk(ok.answer("At last."))
     run = place.runs.start("Well?")
-    left_behind(url, drops=MAX_DROPS, recorded=7)
+    left_behind(url, drops=DEATHS, recorded=7)
     with place:
         assert run.result(poll_seconds=POLL).answer == "At last."
 
@@ -464,7 +465,7 @@ def test_v12_an_orderly_stop_is_no_death(desk: Callable[..., Desk], url: str) ->
     run = place.runs.start("Add.")
     left_behind(url)
 
-    for stops in range(1, MAX_DROPS + 2):
+    for stops in range(1, DEATHS + 2):
         with place:
             wait_for(partial(lambda count: len(place.done) == count, stops))
 

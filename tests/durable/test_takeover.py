@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from support.durable.desk import DEATHS
+
 pytest.importorskip("dbos", reason="dbos is an extra")
 
 import strictreply as sr
 from strictreply import ContractError
 from strictreply.integrations import load
 from strictreply.integrations.dbos import DurableRunFailed, DurableRuns
-from strictreply.integrations.dbos._durable_worker import MAX_DROPS, PostgresPresence
+from strictreply.integrations.dbos._durable_worker import PostgresPresence
 from strictreply.testing import ScriptedClient, ScriptedModel, ok
 from support.durable.postgres_server import executed
 
@@ -54,7 +56,7 @@ def test_a_run_that_workers_die_of_is_given_up(postgres_url: str) -> None:
     down.
     """
     with desk(postgres_url) as runs:
-        run = drop(runs, drops=MAX_DROPS - 1)
+        run = drop(runs, drops=DEATHS - 1)
         with runs.worker(poll_seconds=POLL), pytest.raises(DurableRunFailed) as told:
             run.result(poll_seconds=POLL)
     assert told.value.kind == "RunGivenUp"

@@ -20,8 +20,8 @@ from unreliable_corrections import (
 )
 
 from strictreply import Tool
-from strictreply.testing._scripts import text_of
-from strictreply.testing._steps import ReplyPlace, Target
+from strictreply.testing import ReplyPlace
+from strictreply.testing._steps import Target
 
 RIGHT: dict[str, Any] = {
     "query": "shoes",
@@ -212,14 +212,11 @@ def result(id_: str, content: str) -> dict[str, Any]:
 
 def test_text_may_come_in_parts() -> None:
     """Content is a string, a list of parts, or nothing."""
-    assert text_of({"content": "a"}) == "a"
-    assert (
-        text_of(
-            {"content": [{"type": "text", "text": "a"}, {"type": "image_url"}, 5, {"text": "b"}]}
-        )
-        == "a\nb"
-    )
-    assert text_of({"content": None}) == text_of({}) == ""
+    parts = [{"type": "text", "text": "a"}, {"type": "image_url"}, 5, {"text": "b"}]
+    said = {"role": "user"}
+    asked = [first_ask([said | {"content": content}]) for content in ("a", parts, None)]
+    assert [one.question for one in asked] == ["a", "a\nb", ""]
+    assert first_ask([said]).question == ""
 
 
 def test_a_conversation_without_user_or_reply_is_read() -> None:

@@ -39,8 +39,8 @@ from unreliable_model import (
 import strictreply as sr
 from strictreply import Tool
 from strictreply.schema import Schema
-from strictreply.testing import HTTPReply, Kind, LoopbackServer
-from strictreply.testing._steps import ReplyPlace, Target
+from strictreply.testing import HTTPReply, Kind, LoopbackServer, ReplyPlace
+from strictreply.testing._steps import Target
 from strictreply.testing.faults import CATALOGUE
 from support.loops import some
 

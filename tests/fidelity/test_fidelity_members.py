@@ -39,12 +39,12 @@ from pydantic_core import to_jsonable_python
 
 import strictreply as sr
 from strictreply.contract._early_stop import EarlyStop
-from strictreply.contract._fidelity.core_schemas import KNOWS_EXTRA, NOT_REPRESENTABLE
+from strictreply.contract._fidelity.core_schemas import KNOWS_EXTRA
 from strictreply.core import JSON, Extra
 from support.fidelity.typed_samples import BEYOND
 from support.scripted import completion
 
-LOST = f"args.{NOT_REPRESENTABLE}"
+LOST = "args.not_representable"
 LEFT_TO_RIGHT = Field(union_mode="left_to_right")
 
 

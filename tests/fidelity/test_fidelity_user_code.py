@@ -20,6 +20,7 @@ from pydantic import (
     SecretStr,
     StringConstraints,
     Tag,
+    TypeAdapter,
     WrapValidator,
     create_model,
     field_serializer,
@@ -28,7 +29,7 @@ from pydantic import (
 )
 
 from strictreply import Invalid, Tool
-from strictreply.contract._models import adapter_of, instance_of
+from strictreply.contract._models import instance_of
 from strictreply.core import JSON
 from support.fidelity.typed_samples import CODE, HUGE, Inner, judge, places
 
@@ -194,7 +195,7 @@ def test_extra_members_that_a_type_leaves_out() -> None:
 def test_aliases(alias: Any, judged: JSON) -> None:
     """A member is held to the JSON it is made of, under whichever name that stands."""
     model: Any = create_model("M", number=(float, Field(validation_alias=alias)))
-    built = instance_of(adapter_of(model, "it"), judged, at="", names={"x"})
+    built = instance_of(TypeAdapter(model), judged, at="", names={"x"})
     assert places(built) == [(CODE, "/x")]
 
 
@@ -205,7 +206,7 @@ def test_what_stands_beside_a_deeper_place_is_lost() -> None:
         number=(float, Field(validation_alias=AliasPath("x", 0))),
         when=(dt.date, dt.date(2024, 1, 1)),
     )
-    adapter = adapter_of(model, "it")
+    adapter = TypeAdapter(model)
     made = instance_of(adapter, {"x": [1]}, at="", names=())
     assert not isinstance(made, Invalid)
     assert made.number == 1.0

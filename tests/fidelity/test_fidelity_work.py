@@ -12,12 +12,11 @@ from typing import Annotated, Any, Literal
 
 import pytest
 import typing_extensions
-from pydantic import BaseModel, Discriminator, Json, create_model
+from pydantic import BaseModel, Discriminator, Json, TypeAdapter, create_model
 
 from strictreply import Contract, Invalid, Tool, Valid
 from strictreply.contract._fidelity.comparing import Comparison, Risk
-from strictreply.contract._fidelity.core_schemas import NOT_REPRESENTABLE, fidelity_of
-from strictreply.contract._models import adapter_of
+from strictreply.contract._fidelity.core_schemas import fidelity_of
 from strictreply.core import JSON, Work
 from support.fidelity.typed_samples import HUGE, judge, places
 
@@ -46,7 +45,7 @@ def test_unions_in_unions_cost_no_more_than_their_places() -> None:
     for _ in range(depth):
         judged = {"a": judged}
 
-    fidelity = fidelity_of(adapter_of(Shape, "it"))
+    fidelity = fidelity_of(TypeAdapter(Shape))
     assert fidelity.part is not None
     assert fidelity.probe is not None
     run = Comparison(Risk.NONE, Work())
@@ -166,7 +165,7 @@ def test_v2_the_calls_of_a_message_share_what_building_may_take() -> None:
 )
 def test_v2_comparing_is_part_of_the_work(kind: Any, item: JSON, few: int, many: int) -> None:
     """A typed value is compared with its reply within the reply's work, or the reply is refused."""
-    fidelity = fidelity_of(adapter_of(list[kind], "it"))
+    fidelity = fidelity_of(TypeAdapter(list[kind]))
     work = Work()
     for count, codes in ((few, []), (many, ["args.too_complex"])):
         judged: JSON = [item] * count
@@ -180,11 +179,11 @@ def test_v2_texts_that_hold_bad_json_are_read_until_enough_is_found() -> None:
     """After as many faults as are reported no further text is read."""
     work = Work()
     judged: JSON = ['{"a":1,"a":1}'] * 10_000
-    fidelity = fidelity_of(adapter_of(list[Json[Any]], "it"))
+    fidelity = fidelity_of(TypeAdapter(list[Json[Any]]))
     found = fidelity.issues(
         judged, json.dumps(judged).encode(), at="", names=(), place="args", work=work
     )
-    assert {issue.code for issue in found} == {f"args.{NOT_REPRESENTABLE}"}
+    assert {issue.code for issue in found} == {"args.not_representable"}
     assert work.taken < work.limit // 50
 
 

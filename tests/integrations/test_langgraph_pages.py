@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from strictreply.core import JSON
+
 pytest.importorskip(
     "langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own"
 )
 
-from strictreply.testing import LoopbackServer, ScriptedModel, ok
-from strictreply.testing._wire import Served
+from strictreply.testing import HTTPReply, LoopbackServer, ScriptedModel, ok
 from support.integrations.langgraph_runs import act, final, hand
 from support.pages import Page
 
@@ -40,7 +41,7 @@ def test_the_page_runs(
         ),
     }
 
-    def answer(request: dict[str, Any]) -> Served:
+    def answer(request: dict[str, Any]) -> JSON | HTTPReply:
         """Serve the page's two models."""
         return models[request["model"]](request)
 

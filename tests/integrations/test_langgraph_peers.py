@@ -25,10 +25,9 @@ from pydantic import SecretStr
 
 import strictreply as sr
 from strictreply.coordination import Topology
-from strictreply.core import JSONObject
+from strictreply.core import JSON, JSONObject
 from strictreply.integrations.langgraph import ChatAgent, begin, outcome_of, to_langgraph
-from strictreply.testing import Step, ok
-from strictreply.testing._wire import Served
+from strictreply.testing import HTTPReply, Step, ok
 from support.integrations.langgraph_runs import CONFIG, Cast, final, hand
 
 FACTS = "Employees in 2024: Meta 67,317; Apple 164,000."
@@ -43,7 +42,7 @@ class Talk(Cast):
         super().__init__(**scripts)
         self.order: list[str] = []
 
-    def __call__(self, body: JSONObject) -> Served:
+    def __call__(self, body: JSONObject) -> JSON | HTTPReply:
         """Note who is asked, and serve its next step."""
         self.order.append(body["model"])
         return super().__call__(body)

@@ -17,13 +17,14 @@ from typing import Any
 
 import pytest
 
+from strictreply.core import JSON
+
 pytest.importorskip("langgraph", reason="langgraph is an extra with a lane of its own")
 pytest.importorskip(
     "langgraph.checkpoint.sqlite", reason="its SQLite checkpointer is a package of its own"
 )
 
-from strictreply.testing import LoopbackServer, ScriptedModel, Step, ok
-from strictreply.testing._wire import Served
+from strictreply.testing import HTTPReply, LoopbackServer, ScriptedModel, Step, ok
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CHILD = """
@@ -68,7 +69,7 @@ class Gate:
         self.asked: Counter[str] = Counter()
         self.reached, self.over = threading.Event(), threading.Event()
 
-    def __call__(self, body: Any) -> Served:
+    def __call__(self, body: Any) -> JSON | HTTPReply:
         """Serve the next step of the model that is asked."""
         self.asked[body["model"]] += 1
         if body["model"] == "learning_planner" and not self.reached.is_set():

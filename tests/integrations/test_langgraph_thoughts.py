@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -14,7 +14,6 @@ import strictreply as sr
 from strictreply.coordination import Topology
 from strictreply.integrations.langgraph import ChatAgent, begin, to_langgraph
 from strictreply.testing import SignedThoughts
-from strictreply.testing._signed_thoughts import ThoughtSpelling
 from strictreply.testing.mounting import openai_client
 from support.scripted import call, completion
 
@@ -37,7 +36,9 @@ def _acts(action: str, **members: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("spelling", ["thinking_blocks", "reasoning_details", "content"])
 @pytest.mark.req("M94")
-def test_no_thought_of_an_agent_is_refused(spelling: ThoughtSpelling) -> None:
+def test_no_thought_of_an_agent_is_refused(
+    spelling: Literal["thinking_blocks", "reasoning_details", "content"],
+) -> None:
     """An agent's calls go back with their thoughts, behind the prompt they were made behind."""
     steps = [
         _calls({"query": 3}, "wrong"),

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.loop._reconciling import reconcile
-from strictreply.loop.invoke_result import InvokeCode, InvokeResult
-from strictreply.loop.values import AgentResponse, AgentToolCall, ToolCallManifest
+from strictreply.loop import answered_manifest
+from strictreply.loop.invoke_result import InvokeCode
+from strictreply.loop.values import AgentResponse, AgentToolCall, Envelope, ToolCallManifest, Turn
 from support.loop.loops import DONE, Loop, Opened, asking, codes, spy
 
 C = InvokeCode
@@ -196,13 +196,23 @@ def test_v11_reconciling_holds_decisions_to_their_run() -> None:
         requires_client_execution=True,
         needs_approval=True,
     )
-    manifest = ToolCallManifest(tool_calls=(call,))
+    turn = Turn(id="t", tool_calls=(call,))
+
+    def answered(decision: sr.Decision) -> ToolCallManifest:
+        told = Envelope(
+            org=None,
+            user=None,
+            session_id="s",
+            turn_id="t",
+            tool_results=(decision.result,),
+            decided=(decision,),
+        )
+        return answered_manifest(ToolCallManifest(tool_calls=(call,)), told, turn)
 
     ours = replace(call.approved(), session_id="s", turn_id="t")
     for decision in (call.approved(), replace(ours, turn_id="u"), replace(ours, session_id="r")):
-        verdict = reconcile(manifest, [decision.result], decided=[decision], waits_in=("s", "t"))
-        assert isinstance(verdict, InvokeResult)
-        assert [error.code for error in verdict.errors] == [C.DECISION_ELSEWHERE]
+        with pytest.raises(sr.InvokeFailed) as raised:
+            answered(decision)
+        assert [error.code for error in raised.value.errors] == [C.DECISION_ELSEWHERE]
 
-    done = reconcile(manifest, [ours.result], decided=[ours], waits_in=("s", "t"))
-    assert isinstance(done, ToolCallManifest)
+    assert answered(ours).tool_call_results == (ours.result,)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import strictreply as sr
 from strictreply.loop import Unanswered
-from strictreply.loop._results import REPEATED
 from strictreply.loop.invoke_result import InvokeCode
 from strictreply.loop.values import LineStatus, PipelineStep
 from support.loop.loops import DONE, LOCATE, Loop, Opened, asking, codes, ids, spy, told
@@ -141,7 +140,7 @@ def test_a_call_that_repeats_is_warned_of_then_not_run(opened: Opened) -> None:
 
     assert (results[2]["suppressed"], results[2]["reason"], results[2]["tool"]) == (
         True,
-        REPEATED,
+        "repeat_tool_call_detected",
         "search",
     )
     first, second, third = instructions(loop)

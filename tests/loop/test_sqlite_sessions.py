@@ -93,6 +93,7 @@ def started(script: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_one_of_two_processes_gets_the_claim(tmp_path: Path) -> None:
     """Two processes race for twenty manifests: each goes to exactly one of them."""
     path = tmp_path / "sessions.db"

@@ -11,10 +11,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from project.test_architecture import PUBLIC
-from strictreply.cli._app import app
+from support.cli.running import run_command
 from support.pages import DOCS, Page
 
 pytestmark = pytest.mark.one_lane
@@ -119,13 +118,31 @@ def test_the_charts_are_drawn_from_their_tables() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("command", sorted(get_command(app).commands))  # type: ignore[attr-defined]
-def test_every_option_is_told(command: str) -> None:
-    """The page of the command line names each command and each of its options."""
+def helps(*words: str) -> dict[str, str]:
+    """Return the help of a command and of all below it, by their words."""
+    text = run_command(*words, "--help").stdout
+    listed = text.partition("\nCommands:\n")[2].partition("\n\n")[0]
+    below = re.findall(r"^  ([a-z-]+) ", listed, flags=re.MULTILINE)
+    return {" ".join(words): text} | {
+        name: known for one in below for name, known in helps(*words, one).items()
+    }
+
+
+HELPS = {words: text for words, text in helps().items() if words}
+
+
+def test_the_commands_are_found() -> None:
+    """Every command is there, those below ``batch`` too."""
+    assert HELPS.keys() >= {"ask", "batch run", "batch validate", "check", "probe", "serve-script"}
+
+
+@pytest.mark.parametrize("words", sorted(HELPS))
+def test_every_option_is_told(words: str) -> None:
+    """The page of the command line names each command and each option that its help lists."""
     page = (DOCS / "cli.md").read_text("utf-8")
-    known = get_command(app).commands[command]  # type: ignore[attr-defined]
-    options = [name for one in known.params for name in one.opts if name.startswith("--")]
-    assert f"`{command}`" in page
+    options = re.findall(r"^  (--[a-z-]+)", HELPS[words], flags=re.MULTILINE)
+    assert all(name in page for name in words.split())
+    assert f"`{words.split(maxsplit=1)[0]}`" in page
     assert [name for name in options if name not in page] == []
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strictreply.testing import LoopbackServer
-from strictreply.testing._probing.good_model import GoodModel
-from strictreply.testing._scripts import DemandHints
+from strictreply.testing import LoopbackServer, ScriptServer
 from support.openai_shapes import call, completion, message
 from support.pages import Page
 
@@ -18,7 +16,7 @@ def test_what_the_page_shows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Over the model that ``serve-script`` serves, the typed stream prints what the page shows."""
-    with LoopbackServer(GoodModel(DemandHints())) as server:
+    with ScriptServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         PAGE.run_and_close()
     assert capsys.readouterr().out.endswith(PAGE.shown[-1])

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply import ContractError, Tool
-from strictreply.loop._policy import LoopPolicy, signature
-from strictreply.loop._results import REPEATED, suppressed_result
+from strictreply import ContractError, LoopPolicy, Tool
+from strictreply.loop._results import suppressed_result
 from strictreply.loop.values import AgentToolCall, ToolCallManifest
 from strictreply.pipeline import AgentPipelineContextValidator
 
@@ -25,6 +24,9 @@ COUNTS = (
     "max_tokens_total",
 )
 NO_COUNTS: tuple[Any, ...] = (None, 2.5, 3.0, True, "4", float("nan"))
+
+ONCE = LoopPolicy(warn_at=1, suppress_at=2)
+"""A call runs once and never again."""
 
 UNBOUNDED = {("max_tokens_total", None)}
 
@@ -147,14 +149,15 @@ def test_a_repeatable_tool_may_be_called_the_same_way_again() -> None:
         ("{}", "", False),
     ],
 )
-def test_a_signature_is_the_name_and_the_canonical_arguments(
+def test_calls_are_the_same_by_name_and_canonical_arguments(
     one: str, other: str, *, same: bool
 ) -> None:
     """The order of members, spaces and escapes make no difference; the order of an array and every
     value do.
     """
-    assert (signature(made(one)) == signature(made(other))) is same
-    assert signature(made(one)) != signature(made(one, name="find"))
+    assert spent(ONCE, one, other) == [False, same]
+    assert LoopPolicy().repeated([made(one), made(other)]) == (["search"] if same else [])
+    assert LoopPolicy().repeated([made(one), made(one, name="find")]) == []
 
 
 @given(
@@ -162,10 +165,10 @@ def test_a_signature_is_the_name_and_the_canonical_arguments(
     st.randoms(),
 )
 def test_the_order_of_members_is_no_difference(arguments: dict[str, Any], dice: Any) -> None:
-    """Equal arguments have one signature, in any order of their members."""
+    """Calls with equal arguments are the same, in any order of their members."""
     members = list(arguments.items())
     dice.shuffle(members)
-    assert signature(made(json.dumps(arguments))) == signature(made(json.dumps(dict(members))))
+    assert spent(ONCE, json.dumps(arguments), json.dumps(dict(members))) == [False, True]
 
 
 @pytest.mark.req("P73")
@@ -224,6 +227,7 @@ def test_the_result_of_a_suppressed_call_keeps_a_manifest_valid(name: str, id_: 
     manifest = ToolCallManifest(tool_calls=(call,), tool_call_results=(result,))
     assert AgentPipelineContextValidator().validate_tool_call_manifest(manifest).errors == ()
     said = json.loads(str(result.result_json))
-    assert (said["suppressed"], said["reason"], said["tool"]) == (True, REPEATED, name)
+    assert (said["suppressed"], said["tool"]) == (True, name)
+    assert said["reason"] == "repeat_tool_call_detected"
     assert said.keys() == {"suppressed", "reason", "tool", "guidance"}
     assert suppressed_result(replace(call, arguments_json='{"a":1}')) == result

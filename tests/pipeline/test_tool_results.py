@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from strictreply.core.forms import MESSAGES
 from strictreply.core.judging import MAX_JSON_DEPTH, NotJSON, is_json
 from strictreply.loop._conversation import result_messages
-from strictreply.loop._policy import MOST_RESULT_CHARS
 from strictreply.loop._result_texts import error_json, result_json
 from strictreply.loop.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 from strictreply.pipeline import AgentPipelineContextValidator
@@ -51,6 +50,8 @@ NUMBERLESS = st.recursive(
 )
 
 RESULT = AgentToolCallResult(tool_call_id="tc1", name="search", result_json='"found"')
+LONGEST = 150_000
+"""The most characters of a result that a policy may allow."""
 DEEP: list[Any] = []
 for _ in range(MAX_JSON_DEPTH + 10):
     DEEP = [DEEP]
@@ -107,8 +108,8 @@ def test_numbers_that_are_none_are_refused(value: Any) -> None:
 @pytest.mark.parametrize("character", ["a", "\0", '"', "\N{GRINNING FACE}", "\ud800"])
 def test_the_longest_result_is_within_the_limits(character: str) -> None:
     """A text as long as a policy allows is read back, be its every character six bytes of JSON."""
-    assert is_json(result_json(character * (MOST_RESULT_CHARS + 1), MOST_RESULT_CHARS))
-    assert is_json(error_json("ToolError", character * (MOST_RESULT_CHARS + 1), MOST_RESULT_CHARS))
+    assert is_json(result_json(character * (LONGEST + 1), LONGEST))
+    assert is_json(error_json("ToolError", character * (LONGEST + 1), LONGEST))
 
 
 def test_what_is_cut_says_so() -> None:

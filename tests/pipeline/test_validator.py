@@ -25,7 +25,6 @@ import strictreply as sr
 from strictreply.loop.invoke_result import InvokeResult
 from strictreply.loop.values import PipelineStep
 from strictreply.pipeline import AgentPipelineContextValidator, list_rules
-from strictreply.pipeline import _validator as validator_module
 from support.loops import some
 from support.pipeline.contexts import (
     ANSWERED,
@@ -588,7 +587,7 @@ def test_it_judges_and_does_nothing_else() -> None:
     """Validator and rules import nothing that runs, waits, stores or talks: values, the reader of
     JSON, the tools.
     """
-    root = Path(validator_module.__file__).parents[1]
+    root = Path(sr.__file__).parent
     for module in some(sorted(WITHIN)):
         source = root / f"{module.replace('.', '/')}.py"
         nodes = list(ast.walk(ast.parse(source.read_text(encoding="utf-8"))))

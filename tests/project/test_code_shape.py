@@ -135,6 +135,7 @@ def test_the_finders_find(finder: Callable[[ast.AST], bool], fault: str, sound: 
     assert not any(map(finder, ast.walk(ast.parse(sound))))
 
 
+@pytest.mark.slow
 def test_pairs_of_assignments_are_rare() -> None:
     """Unrelated values are assigned one a line; what is left swaps or belongs together."""
     found = [place for place, node in nodes() if is_pair_of_values(node)]

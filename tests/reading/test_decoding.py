@@ -18,7 +18,6 @@ from strictreply.core import DEFAULT_LIMITS, Work, decode
 from strictreply.core.judging import is_json
 from strictreply.core.text import masked_pointer
 from strictreply.reading._decoding import _explained, _Refusal
-from strictreply.values._issues import FOUND_CHARS
 
 SCALARS = (
     st.none()
@@ -337,7 +336,7 @@ def test_hostile_texts_are_refused(text: str) -> None:
     verdict = decode(text)
     assert isinstance(verdict, Invalid)
     assert len(verdict.issues) <= 16
-    assert all(len(issue.found) <= FOUND_CHARS for issue in verdict.issues)
+    assert all(len(issue.found) <= 120 for issue in verdict.issues)
 
 
 def test_reading_goes_on_behind_faults_of_values() -> None:
@@ -388,9 +387,7 @@ def test_what_the_model_wrote_stands_in_found_alone(word: str, frame: str) -> No
     ]
     assert strip[0] == strip[1]
 
-    assert all(
-        issue.found.isascii() and len(issue.found) <= FOUND_CHARS for issue in verdict.issues
-    )
+    assert all(issue.found.isascii() and len(issue.found) <= 120 for issue in verdict.issues)
 
 
 def test_the_duplicate_name_is_found() -> None:

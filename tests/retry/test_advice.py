@@ -11,7 +11,7 @@ import pytest
 import strictreply as sr
 from strictreply.core import classify
 from strictreply.testing import ScriptedModel, faults
-from strictreply.values._errors import ADVICE, REASON_ADVICE
+from strictreply.values._errors import ADVICE
 from support.scripted import Server, StatusError, http, status
 from wires.test_errors_in_200 import EVENTS, WAYS, WORDS, failed, served
 
@@ -61,10 +61,12 @@ def test_each_reason_of_a_failed_transport_has_its_advice() -> None:
     for reason in found - SHOWN_BY_FAULTS:
         error = sr.TransportFailed("it failed", reason=reason, attempts=())
         told = str(error)
-        assert REASON_ADVICE[reason] in told, reason
-        assert REASON_ADVICE[reason] in error.explain()
+        advice = sr.Reason(reason).advice
+        assert advice, reason
+        assert advice in told
+        assert advice in error.explain()
 
-        others = {*ADVICE.values(), *REASON_ADVICE.values()} - {REASON_ADVICE[reason]}
+        others = {*ADVICE.values(), *(one.advice for one in sr.Reason)} - {advice, ""}
         assert [one for one in others if one in told] == []
 
 
@@ -74,8 +76,9 @@ def test_each_status_has_the_advice_of_its_reason(number: int) -> None:
     failure = classify(StatusError(number, body={"message": "no"}))
     assert failure is not None
     says, never = ABOUT[failure.kind]
-    assert says in REASON_ADVICE[failure.kind]
-    assert never not in REASON_ADVICE[failure.kind]
+    advice = sr.Reason(failure.kind).advice
+    assert says in advice
+    assert never not in advice
 
 
 TOO_LONG: list[dict[str, Any]] = [
@@ -102,7 +105,7 @@ def test_a_context_that_is_too_long_has_a_reason_of_its_own(
     assert isinstance(told, sr.TransportFailed)
     assert (told.reason, told.status_code) == ("context_length_exceeded", 400)
     assert len(server.requests) == 1
-    assert REASON_ADVICE["context_length_exceeded"] in str(told)
+    assert sr.Reason.CONTEXT_LENGTH_EXCEEDED.advice in str(told)
     assert WORDS in told.explain()
 
 

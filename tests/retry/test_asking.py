@@ -29,7 +29,7 @@ from strictreply.retry._asking import (
     next_turn,
 )
 from strictreply.retry._scoping import scope_of
-from strictreply.wires._chat import CHAT
+from strictreply.wires import WIRES
 from support.loops import some
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, call, completion
 
@@ -54,7 +54,7 @@ def ask_of(
 
 def body(turn: Asked) -> dict[str, Any]:
     """Return the request of a turn as it is sent."""
-    return CHAT.written(turn.request)
+    return WIRES["chat"].written(turn.request)
 
 
 def corrected(ask: CallPlan, message: dict[str, Any], tier: int = 1) -> Correction:

@@ -13,11 +13,6 @@ import anyio.lowlevel
 import pytest
 
 import strictreply as sr
-from strictreply.core import CallPlan
-from strictreply.core.calls import End
-from strictreply.retry._flow import Ended, Noted, Outcome, Replied, Settled, reply_flow
-from strictreply.retry._policy import Consult, Consulted
-from strictreply.wires._chat import CHAT
 from support.flows import Played, play, refusal_of
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, AsyncClient, Client, call, completion
 
@@ -42,11 +37,11 @@ def run(
     said: str | None = "try tea",
     **request: Any,
 ) -> Played:
-    """Run the loop over these replies."""
+    """Make a call that these replies come of."""
     return play(contract, replies, policy, said, **request)
 
 
-def steps(outcome: Outcome) -> list[str | None]:
+def steps(outcome: sr.Exchange[Any] | sr.CallFailed) -> list[str | None]:
     """Return the step that each attempt took."""
     return [attempt.escalation for attempt in outcome.attempts]
 
@@ -57,7 +52,7 @@ def test_models_climb_from_the_requests_own() -> None:
     """
     policy = sr.RetryPolicy(max_retries=5, models=["small", "middle", "large"])
     outcome, requests, _ = run(CONTRACT, policy, *map(bad, range(5)), GOOD)
-    assert isinstance(outcome, Settled)
+    assert isinstance(outcome, sr.Exchange)
     assert [one["model"] for one in requests] == [
         "small",
         "small",
@@ -95,7 +90,7 @@ def test_the_same_bad_reply_twice_goes_up_at_once(contract: sr.Contract[Any]) ->
     same = same if native else [completion('{"tool":"find","args":{}}')] * 4
     policy = sr.RetryPolicy(max_retries=3, models=["large"])
     outcome, requests, _ = run(contract, policy, *same)
-    assert isinstance(outcome, Ended)
+    assert isinstance(outcome, sr.ReplyRejected)
 
     assert [attempt.tier for attempt in outcome.attempts] == [0, 1, 3, 5]
     assert [one["model"] for one in requests] == ["small", "small", "large", "large"]
@@ -120,7 +115,7 @@ def test_a_tool_is_forced() -> None:
     """
     policy = sr.RetryPolicy(escalation=["forced_tool"])
     outcome, requests, _ = run(CONTRACT, policy, *map(bad, range(3)), completion("an answer"))
-    assert isinstance(outcome, Settled)
+    assert isinstance(outcome, sr.Exchange)
     assert [one.get("tool_choice") for one in requests] == [None, None, None, "required"]
     assert len(requests[3]["tools"]) == 2
     assert steps(outcome)[-1] == "forced_tool"
@@ -150,7 +145,7 @@ def test_a_response_format_is_sent_where_it_was_not() -> None:
     policy = sr.RetryPolicy(escalation=["response_format"])
     good = completion('{"tool":"search","args":{"query":"x"}}')
     outcome, requests, _ = run(TEXT, policy, *(completion(f"no {n}") for n in range(3)), good)
-    assert isinstance(outcome, Settled)
+    assert isinstance(outcome, sr.Exchange)
 
     assert ["response_format" in one for one in requests] == [False, False, False, True]
     assert "anyOf" in requests[3]["response_format"]["json_schema"]["schema"]
@@ -170,7 +165,7 @@ def test_a_refused_response_format_is_given_up() -> None:
     outcome, requests, _ = run(
         TEXT, policy, *replies[:3], refused, replies[3], completion('{"answer":"x"}')
     )
-    assert isinstance(outcome, Settled)
+    assert isinstance(outcome, sr.Exchange)
 
     assert outcome.attempts[3].dropped_params == ("response_format",)
     assert requests[3]["messages"] == requests[4]["messages"]
@@ -218,7 +213,7 @@ class TestHuman:
     def test_the_text_is_the_users_turn(self) -> None:
         """The calls are answered as not run, and the human's words follow as they are."""
         outcome, requests, asked = run(CONTRACT, self.POLICY, *map(bad, range(3)), GOOD)
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, sr.Exchange)
         assert [turn["role"] for turn in requests[3]["messages"][2:]] == [
             "assistant",
             "tool",
@@ -233,34 +228,15 @@ class TestHuman:
         """A fault in one call is asked for alone, in the human's words."""
         wrong = [completion(calls=[call("search", {"query": n})]) for n in range(3)]
         outcome, requests, asked = run(CONTRACT, self.POLICY, *wrong, GOOD)
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, sr.Exchange)
         assert (asked[0].tool, outcome.attempts[3].scope) == ("search", "search")
         assert requests[3]["messages"][-1] == {"role": "user", "content": "try tea"}
 
     def test_none_gives_up(self) -> None:
         """The call ends as rejected, and says why."""
         outcome, requests, _ = run(CONTRACT, self.POLICY, *map(bad, range(3)), said=None)
-        assert isinstance(outcome, Ended)
-        assert (outcome.end, len(requests)) == (End("rejected", "human"), 3)
-
-    def test_the_seconds_count(self) -> None:
-        """A human who takes longer than the deadline is too late."""
-        policy = sr.RetryPolicy(
-            escalation=["human"], ask_human=lambda context: "never", deadline=10
-        )
-        flow = reply_flow(CallPlan(CONTRACT, CHAT.read(dict(REQUEST)), policy, sr.TieredSteering()))
-        effect: Any = next(flow)
-
-        for number in range(3):
-            effect = flow.send(Replied(bad(number)))
-            effect = flow.send(Noted())
-
-        assert isinstance(effect, Consult)
-
-        with pytest.raises(StopIteration) as ended:
-            flow.send(Consulted("x", 11))
-
-        assert ended.value.value.end == End("halted", "deadline")
+        assert isinstance(outcome, sr.ReplyRejected)
+        assert (outcome.reason, len(requests)) == ("human", 3)
 
     def test_clients_ask_sync_and_async(self) -> None:
         """A sync client takes a function, an async one also a coroutine function; what they send is

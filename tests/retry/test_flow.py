@@ -36,7 +36,7 @@ from strictreply.retry._flow import (
     Sleep,
     reply_flow,
 )
-from strictreply.wires._chat import CHAT
+from strictreply.wires import WIRES
 from support.scripted import (
     OTHER_SCHEMA,
     SCHEMA,
@@ -70,7 +70,7 @@ TWO_WRONG_FIRST = completion(
 
 def asking(messages: list[Any], **keywords: Any) -> Request:
     """Return a request of chat completions."""
-    return CHAT.read({"messages": messages, **keywords})
+    return WIRES["chat"].read({"messages": messages, **keywords})
 
 
 def flow_of(policy: RetryPolicy | None = None, **declared: Any) -> Generator[Any, Any, Outcome]:

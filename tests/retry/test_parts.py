@@ -14,8 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply import Contract, DirectAnswer, RetryPolicy, Tool, ToolCall
-from strictreply.retry._flow import Ended, Outcome, Settled
+from strictreply import (
+    CallFailed,
+    Contract,
+    DirectAnswer,
+    Exchange,
+    ReplyRejected,
+    RetryPolicy,
+    Tool,
+    ToolCall,
+)
 from support.flows import play, refusal_of
 from support.scripted import SCHEMA, USER, call, completion
 
@@ -92,10 +100,10 @@ WRONG = completion('{"tool": "search", "args": {"query": 1}}')
 
 
 def run(
-    contract: Contract, *events: Any, policy: RetryPolicy | None = None, **request: Any
-) -> tuple[Outcome, Any]:
-    """Run the loop of one request over these events; gives the outcome and the requests."""
-    played = play(contract, events, policy, **request)
+    contract: Contract, *replies: Any, policy: RetryPolicy | None = None, **request: Any
+) -> tuple[Exchange[Any] | CallFailed, Any]:
+    """Make a call that these come of; gives its end and the requests."""
+    played = play(contract, replies, policy, **request)
     return played.outcome, played.requests
 
 
@@ -109,9 +117,9 @@ def with_cell(place: tuple[str, ...], value: Any) -> dict[str, Any]:
     return whole
 
 
-def spoken(outcome: Outcome) -> Any:
+def spoken(outcome: Exchange[Any] | CallFailed) -> Any:
     """Read the plain JSON out of an accepted reply."""
-    assert isinstance(outcome, Settled)
+    assert isinstance(outcome, Exchange)
     reply = outcome.reply
     assert isinstance(reply, DirectAnswer | ToolCall)
     return reply.answer if isinstance(reply, DirectAnswer) else reply.args
@@ -133,9 +141,12 @@ class TestPayload:
         assert "the arguments of search" in system["content"]
         assert "the arguments of search" in correction["content"]
         assert bad["content"] == '{"tool": "search", "args": {"query": 1}}'
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
 
-        assert json.loads(outcome.turn["content"]) == {"tool": "search", "args": {"query": "tea"}}
+        assert json.loads(outcome.transcript[-1]["content"]) == {
+            "tool": "search",
+            "args": {"query": "tea"},
+        }
 
     @pytest.mark.parametrize(
         ("reply", "code"),
@@ -153,7 +164,7 @@ class TestPayload:
         """
         outcome, requests = run(TEXT, WRONG, completion(reply), completion('{"query":"tea"}'))
         assert spoken(outcome) == {"query": "tea"}
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
         assert [issue.code for issue in outcome.attempts[1].issues] == [code]
         assert [made.scope for made in outcome.attempts] == [None, "search", "search"]
         assert requests[1]["messages"][-2] == requests[2]["messages"][-2]
@@ -168,7 +179,7 @@ class TestPayload:
         """A fence around the arguments is read where the contract says so, and named."""
         fenced = Contract(tools=[SEARCH], channel="text", extraction="fenced")
         outcome, _ = run(fenced, WRONG, completion('```json\n{"query":"tea"}\n```'))
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
         assert "fenced" in outcome.attempts[1].lenient
 
     def test_the_callers_format_is_that_of_the_payload(self) -> None:
@@ -182,7 +193,7 @@ class TestPayload:
         outcome, _ = run(
             TEXT, WRONG, *[completion('{"query":[]}'), completion('{"query":{}}')], WRONG
         )
-        assert isinstance(outcome, Ended)
+        assert isinstance(outcome, ReplyRejected)
         shown = [attempt.correction or "" for attempt in outcome.attempts]
         example = next(line for line in shown[-1].splitlines() if "example" in line)
         assert SEARCH.parameters.check(json.loads(example.partition(": ")[2])) == ()
@@ -211,7 +222,7 @@ class TestSubtree:
 
         own = {"model": "small", "messages": USER}
         assert (len(json.dumps(requests[1])) - len(json.dumps(own))) / 4 <= MAX_TOKENS
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
         scope = "/" + "/".join(place)
         assert str(outcome.attempts[1].scope).removeprefix("report").startswith(scope)
 
@@ -248,7 +259,7 @@ class TestSubtree:
         own = {"model": "small", "messages": USER}
         assert (len(json.dumps(requests[1])) - len(json.dumps(own))) / 4 <= MAX_TOKENS
 
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
         assert str(outcome.attempts[1].scope).removeprefix("report") == "/" + "/".join(place)
 
     def test_a_missing_key_that_only_the_model_named_the_way_to_is_no_place(self) -> None:
@@ -262,7 +273,7 @@ class TestSubtree:
         outcome, _ = run(contract, completion(json.dumps(bad)), completion('{"canary": {"n": 1}}'))
         assert spoken(outcome) == bad | {"rows": {"canary": {"n": 1}}}
 
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
         assert outcome.attempts[1].scope == "/rows"
 
     @given(
@@ -286,8 +297,8 @@ class TestSubtree:
         outcome, _ = run(contract, write(with_cell(place, KINDS[cell][2])), answer)
         assert spoken(outcome) == GOOD
 
-        assert isinstance(outcome, Settled)
-        assert outcome.spliced
+        assert isinstance(outcome, Exchange)
+        assert str(outcome.attempts[1].scope).removeprefix("report") == "/" + "/".join(place)
 
     @pytest.mark.parametrize("name", PLACES)
     @pytest.mark.parametrize(
@@ -306,7 +317,7 @@ class TestSubtree:
         outcome, requests = run(contract, bad, answer, bad, write(GOOD))
         assert spoken(outcome) == GOOD
 
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
         scopes = [made.scope for made in outcome.attempts]
         assert str(scopes[1]).endswith("/top_3")
         assert set(scopes[2:]) <= {None, "report"}
@@ -340,7 +351,7 @@ class TestSubtree:
             write(GOOD),
         )
         assert spoken(outcome) == GOOD
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
 
         assert [issue.code for issue in outcome.attempts[1].issues] == ["call.malformed"]
 
@@ -366,7 +377,7 @@ class TestSubtree:
         outcome, _ = run(
             Contract(answer=SCHEMA), completion('{"query": 1}'), completion('{"query": "tea"}')
         )
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
         assert outcome.attempts[1].scope is None
 
     def test_a_name_that_only_the_model_wrote_is_no_place(self) -> None:
@@ -386,7 +397,7 @@ class TestSubtree:
         )
         assert spoken(outcome) == bad | {"rows": {"a": 1, "b": 2}}
 
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
         assert outcome.attempts[1].scope == "/rows"
         assert "canary" not in requests[1]["messages"][-1]["content"]
 
@@ -410,7 +421,7 @@ class TestSubtree:
             Contract(answer=schema), completion(json.dumps(bad)), completion(json.dumps(good))
         )
         assert spoken(outcome) == good
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
 
         assert outcome.attempts[1].scope is None
 
@@ -420,7 +431,7 @@ class TestSubtree:
         refused = refusal_of("response_format")
         answer = completion('{"value": 2.5}')
         outcome, requests = run(contract, write(with_cell(("top_3",), None)), refused, answer)
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
 
         assert "response_format" not in requests[2]
         assert json.loads(requests[2]["messages"][0]["content"].splitlines()[-1])["required"] == [
@@ -435,9 +446,9 @@ class TestSubtree:
         wrong = call("report", with_cell(("top_3",), None), "b")
         first = completion(calls=[call("search", {"query": "tea"}, "a"), wrong])
         outcome, requests = run(contract, first, completion(calls=[call("report", {"value": 3.5})]))
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
 
-        kept, mended = outcome.response["choices"][0]["message"]["tool_calls"]
+        kept, mended = outcome.transcript[-1]["tool_calls"]
         assert kept == call("search", {"query": "tea"}, "a")
         assert (mended["id"], json.loads(mended["function"]["arguments"])) == ("b", GOOD)
         assert (
@@ -463,7 +474,7 @@ class TestCached:
         outcome, requests = run(
             contract, *(completion(calls=one) for one in (wrong, right)), last, policy=self.CACHED
         )
-        assert isinstance(outcome, Settled)
+        assert isinstance(outcome, Exchange)
 
         first, second, third = requests
         named = [{"type": "function", "function": {"name": name}} for name in ("search", "quiz")]

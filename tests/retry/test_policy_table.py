@@ -48,8 +48,7 @@ from strictreply.retry._policy import (
     end_at,
     row_after,
 )
-from strictreply.values._errors import REASON_ADVICE
-from strictreply.wires._chat import CHAT
+from strictreply.wires import WIRES
 from support.scripted import SCHEMA, USER, Server, call, completion
 
 TOOL = runpy.run_path(str(Path(__file__).resolve().parents[2] / "tools" / "write_policy.py"))
@@ -63,6 +62,7 @@ USED = Usage(30, 20, 50)
 IN_TEXT = (Issue.of(Code.SHAPE_NOT_OBJECT, "/message/content"),)
 IN_CALL = (Issue.of(Code.JSON_EMPTY, "/tool_calls/0/function/arguments"),)
 REFUSED = (Issue.of(Code.REPLY_REFUSAL),)
+HALF = (Issue.of(Code.REPLY_PAUSED),)
 COMPLAINT = {"error": {"message": "The model produced invalid content"}}
 
 
@@ -160,6 +160,17 @@ CASES = {
     "cost": Provoked("unfit", PRICED, End("halted", "cost")),
     "stop": Provoked("unfit", STOPPED, End("rejected", "stop")),
     "corrected": Provoked("unfit", QUICK, Again(1)),
+    "paused at the deadline": Provoked(
+        "paused", RetryPolicy(deadline=5), End("halted", "deadline"), issues=HALF, spent=5.0
+    ),
+    "paused tokens": Provoked(
+        "paused", RetryPolicy(max_tokens_total=50), End("halted", "tokens"), issues=HALF
+    ),
+    "paused cost": Provoked("paused", PRICED, End("halted", "cost"), issues=HALF),
+    "continuations": Provoked(
+        "paused", RetryPolicy(max_continuations=1), End("halted", "paused"), issues=HALF, made=2
+    ),
+    "continued": Provoked("paused", QUICK, Again(0), issues=HALF),
     "told and lost": Provoked("told", QUICK, End("failed", "server_error"), LOST),
     "told": Provoked("told", QUICK, End("rejected", "streamed"), issues=IN_TEXT),
     "told calls": Provoked("told", QUICK, Again(1)),
@@ -173,7 +184,7 @@ def moments_of_attempts() -> list[tuple[Moment, PolicyRow]]:
         (moment, row)
         for row in POLICY
         for moment in row.after
-        if moment in {"lost", "unfit", "told"}
+        if moment in {"lost", "unfit", "paused", "told"}
     ]
 
 
@@ -211,7 +222,7 @@ def test_a_row_leads_where_it_says(name: str) -> None:
 def ended_by(policy: RetryPolicy, *events: Event) -> End:
     """Return how a call ends that gets these events, the watchers' among them."""
     contract = Contract(tools=[SEARCH])
-    base = CHAT.read({"messages": USER, "model": "m"})
+    base = WIRES["chat"].read({"messages": USER, "model": "m"})
     flow = reply_flow(CallPlan(contract, base, policy, TieredSteering()))
     next(flow)
     for event in events[:-1]:
@@ -279,7 +290,7 @@ def test_every_moment_is_provoked_here() -> None:
 def test_effects_of_the_flow_are_those_that_are_played_here() -> None:
     """A call that is repeated asks for the call, its note and its claim, in this order."""
     contract = Contract(tools=[SEARCH])
-    base = CHAT.read({"messages": USER, "model": "m"})
+    base = WIRES["chat"].read({"messages": USER, "model": "m"})
     flow = reply_flow(CallPlan(contract, base, RetryPolicy(), TieredSteering()))
     effects = [next(flow), flow.send(Failed(LOST)), flow.send(Noted())]
     assert list(map(type, effects)) == [Call, Notify, Claim]
@@ -295,7 +306,7 @@ def test_each_reason_is_public_and_has_words() -> None:
 
     for end in ends:
         if end.how == "halted":
-            assert end.reason in REASON_ADVICE, "say in its row of Reason what to do"
+            assert Reason(end.reason).advice, "say in its row of Reason what to do"
         if end.how == "rejected" and end.reason != "stop":
             assert REJECTED_WORDS[end.reason] in str(end.error((Attempt(1, {}),), None, None))
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from strictreply import Contract, Invalid, Tool
 from strictreply.core import judge
 from strictreply.core.forms import draft_of, message_of
-from strictreply.retry._scoping import Scope, ScopedCall, scope_of, splice, value_at
+from strictreply.retry._scoping import Scope, ScopedCall, scope_of, splice
+from strictreply.values._issues import value_at
 from support.scripted import OTHER_SCHEMA, SCHEMA, call
 
 TOOLS = [Tool.from_json_schema("search", SCHEMA), Tool.from_json_schema("weather", OTHER_SCHEMA)]

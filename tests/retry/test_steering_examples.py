@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply import Contract, Invalid, Tool
+from strictreply import Contract, CorrectionContext, Invalid, Tool
 from strictreply.core import judge
 from strictreply.core.text import pointer_tokens
-from strictreply.retry._steering import example_for
 from support.corrections import (
     EXAMPLE,
     STEERING,
@@ -100,22 +99,27 @@ def test_every_answer_example_is_valid(answer: dict[str, Any]) -> None:
         assert not isinstance(contract.check(said(json.dumps(shown))), Invalid)
 
 
+def shown_for(told: CorrectionContext) -> Any:
+    """Return the example in a correction; None where it has none."""
+    return example_in(STEERING.correction(told))
+
+
 def test_an_example_is_held_to_the_model_as_well() -> None:
     """An example that fits the schema but that the model refuses is not shown."""
     contract = terms_of(tools=[Impossible])
-    assert example_for(context(contract, said(calls=[call("Impossible", {})]), 3)) is None
-    assert example_for(context(terms_of(answer=Impossible, tools=[]), said("{}"), 3)) is None
+    assert shown_for(context(contract, said(calls=[call("Impossible", {})]), 3)) is None
+    assert shown_for(context(terms_of(answer=Impossible, tools=[]), said("{}"), 3)) is None
 
 
 def test_the_next_tool_stands_in_for_one_without_example() -> None:
     """In the text channel any admitted reply will do: the first one that can be shown."""
     contract = terms_of(tools=[Impossible, TOOLS[1]], channel="text")
-    assert example_for(context(contract, said("prose"), 3)) == {
+    assert shown_for(context(contract, said("prose"), 3)) == {
         "tool": "weather",
         "args": {"city": "text"},
     }
     contract = terms_of(tools=[Impossible], channel="text", answer=Impossible)
-    assert example_for(context(contract, said("prose"), 3)) is None
+    assert shown_for(context(contract, said("prose"), 3)) is None
 
 
 @pytest.mark.parametrize(
@@ -142,9 +146,8 @@ def test_an_answer_by_tool_is_corrected_where_it_stands(channel: Any, message: A
 def test_a_structured_answer_is_shown_only_for_a_fault_in_it() -> None:
     """A wrong tool name is not answered with an example of an answer."""
     contract = terms_of(answer=Invoice)
-    assert example_in(
-        STEERING.correction(context(contract, said('{"total": 0}'), 3))
-    ) == example_for(context(contract, said('{"total": 0}'), 3))
+    shown = example_in(STEERING.correction(context(contract, said('{"total": 0}'), 3)))
+    assert not isinstance(contract.check(said(json.dumps(shown))), Invalid)
     assert EXAMPLE not in STEERING.correction(context(contract, said(calls=[call("bogus", {})]), 3))
 
 
@@ -242,7 +245,7 @@ def test_every_example_shows_the_field_that_was_wrong_and_is_valid(
     schema = {"type": "object", "properties": {"it": inner}}
     contract = Contract(tools=[Tool.from_json_schema("t", schema)])
     told = context(contract, said(calls=[call("t", {"it": wrong})]), 3)
-    shown = example_for(told)
+    shown = shown_for(told)
     assert shown is not None
 
     assert not isinstance(contract.check(said(calls=[call("t", shown)])), Invalid)
@@ -269,7 +272,7 @@ def test_text_examples_show_the_field_that_was_wrong(
         {"tool": "final_answer", "args": answer} if style == "tool" else answer,
     ):
         told = context(contract, said(json.dumps(reply)), 3)
-        shown = example_for(told)
+        shown = shown_for(told)
         assert not isinstance(contract.check(json.dumps(shown)), Invalid)
         assert all(resolves(shown, pointer_tokens(issue.path)) for issue in told.issues)
 
@@ -283,7 +286,7 @@ def test_what_must_be_left_out_is_not_in_the_example() -> None:
         "properties": {"in": {"type": "object", "properties": {"old": False, "new": {}}}},
     }
     contract = terms_of(tools=[Tool.from_json_schema("t", schema)])
-    assert example_for(context(contract, said(calls=[call("t", {"in": {"old": 1}})]), 3)) == {
+    assert shown_for(context(contract, said(calls=[call("t", {"in": {"old": 1}})]), 3)) == {
         "in": {}
     }
 
@@ -292,4 +295,4 @@ def test_no_example_rather_than_one_without_the_field() -> None:
     """Where the field that was wrong can be given no value, no example is shown (C6)."""
     schema = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^zq{77}$"}}}
     contract = terms_of(tools=[Tool.from_json_schema("t", schema)])
-    assert example_for(context(contract, said(calls=[call("t", {"code": "x"})]), 3)) is None
+    assert shown_for(context(contract, said(calls=[call("t", {"code": "x"})]), 3)) is None

@@ -17,7 +17,7 @@ from support.loops import some
 WITHOUT_RUST = """
 import json, sys
 sys.modules["jsonschema_rs"] = None
-from strictreply.values._errors import ContractError
+from strictreply import ContractError
 from strictreply.schema import Schema
 for schema, value in json.load(sys.stdin):
     try:

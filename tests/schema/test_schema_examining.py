@@ -17,7 +17,6 @@ from schema.test_schema_suite import DECLARED, cases
 from strictreply import ContractError
 from strictreply.core import Work
 from strictreply.schema import Schema
-from strictreply.values._limits import MAX_WORK
 from support.shared_data import needs_shared
 
 WORDS = [f"{number:03d}" + "abcdefghij" * 5 for number in range(250)]
@@ -126,7 +125,7 @@ def test_explaining_stays_within_the_work(name: str) -> None:
     work = Work()
     issues = Schema.compile(schema).check(make(), work=work)
     assert 1 <= len(issues) <= 32
-    assert work.taken <= MAX_WORK
+    assert work.taken <= work.limit
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -158,7 +157,7 @@ def test_calls_of_one_reply_share_the_work() -> None:
     taken = work.taken
     schema.check(value, work=work)
     assert len(first) == 32
-    assert taken < work.taken <= MAX_WORK
+    assert taken < work.taken <= work.limit
 
 
 @given(st.integers(0, 2**13 - 1))

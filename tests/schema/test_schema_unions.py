@@ -11,7 +11,6 @@ import pytest
 
 from strictreply.core import Work
 from strictreply.schema import Schema
-from strictreply.values._limits import MAX_WORK
 
 
 def tagged(tags: Any, *needed: str) -> dict[str, Any]:
@@ -149,7 +148,7 @@ def test_the_first_faults_of_a_wide_tree_are_named(schema: Schema, limit: int) -
     value: Any = [[["x"] * 20 for _ in range(20)] for _ in range(20)]
     work = Work(limit)
     issues = schema.check(value, work=work)
-    assert work.taken <= MAX_WORK // 10
+    assert work.taken <= Work().limit // 10
 
     named = [issue for issue in issues if issue.code == "args.type"]
     if len(named) < len(issues):
@@ -159,7 +158,7 @@ def test_the_first_faults_of_a_wide_tree_are_named(schema: Schema, limit: int) -
 
     order = [f"/{n // 400}/{n // 20 % 20}/{n % 20}" for n in range(len(named))]
     assert [issue.path for issue in named] == order
-    assert limit < MAX_WORK or len(named) == 32
+    assert limit < Work().limit or len(named) == 32
 
 
 def test_what_was_found_before_the_work_was_used_up_is_told() -> None:

@@ -11,11 +11,10 @@ import pytest
 
 from strictreply import Code
 from strictreply.client import _relay
+from strictreply.core import Assembly
 from strictreply.wires import _chat_calls, _chat_chunks
-from strictreply.wires._chat_stream import ChatAssembly
-from strictreply.wires._server_events import DONE, event
 from support.scripted import Server
-from support.streamed_replies import ASK, ONCE, SEARCH, Body, over, wrapped
+from support.streamed_replies import ASK, CHAT, DONE, ONCE, SEARCH, Body, event, over, wrapped
 
 NOW: dict[str, Any] = {"name": "now", "parameters": {"type": "object", "properties": {}}}
 TEA = '{"query": "tea"}'
@@ -49,9 +48,9 @@ def called(*calls: Any) -> dict[str, Any]:
     return {"tool_calls": list(calls)}
 
 
-def read(*chunks: dict[str, Any]) -> ChatAssembly:
+def read(*chunks: dict[str, Any]) -> Assembly:
     """Put chunks together."""
-    assembly = ChatAssembly(["search", "now"])
+    assembly = CHAT.wire.assembly(["search", "now"])
     for one in chunks:
         assembly.add(one)
 

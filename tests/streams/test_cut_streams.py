@@ -17,17 +17,18 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.wires._server_events import DONE, event
 from support.loops import some
 from support.scripted import Server, call, completion
 from support.streamed_replies import (
     ASK,
+    DONE,
     ONCE,
     SEARCH,
     WEATHER,
     Body,
     chunk,
     end_of,
+    event,
     message_of,
     over,
     part,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.core import Event, EventReader
-from strictreply.wires._chat_stream import ChatAssembly
+from strictreply.testing import writer_named
 from support.scripted import completion
 
 LINES = st.lists(
@@ -86,7 +86,7 @@ def test_a_line_without_an_end_is_linear_work(beginning: bytes) -> None:
 
 def test_a_role_that_changes_is_told_by_its_code() -> None:
     """The code is that of a role, as in a reply that is not streamed."""
-    assembly = ChatAssembly()
+    assembly = writer_named("chat").wire.assembly()
     message = completion("tea")["choices"][0]["message"]
     assembly.add({"choices": [{"index": 0, "delta": message, "finish_reason": None}]})
     assembly.add({"choices": [{"index": 0, "delta": {"role": "user"}, "finish_reason": None}]})

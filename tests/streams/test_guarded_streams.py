@@ -23,8 +23,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from strictreply.testing._chat_writer import events
-from strictreply.wires._server_events import event
 from support.loops import some
 from support.scripted import (
     OTHER_SCHEMA,
@@ -37,7 +35,7 @@ from support.scripted import (
     completion,
     http,
 )
-from support.streamed_replies import end_of
+from support.streamed_replies import end_of, event, events
 
 SEARCH = {"name": "search", "parameters": SCHEMA}
 WEATHER = {"name": "weather", "parameters": OTHER_SCHEMA}

@@ -9,9 +9,20 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.wires._server_events import DONE, event
 from support.scripted import Server, completion
-from support.streamed_replies import ASK, ONCE, SEARCH, WEATHER, Body, over, part, policy, wrapped
+from support.streamed_replies import (
+    ASK,
+    DONE,
+    ONCE,
+    SEARCH,
+    WEATHER,
+    Body,
+    event,
+    over,
+    part,
+    policy,
+    wrapped,
+)
 
 TOLD = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 SOME = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}

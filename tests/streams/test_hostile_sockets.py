@@ -19,8 +19,8 @@ import pytest
 
 import strictreply as sr
 from streams.test_hostile_streams import recorded
-from strictreply.testing._chat_writer import events
 from support.scripted import SCHEMA, call, completion
+from support.streamed_replies import events
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 GOOD = b"".join(events(completion(calls=[call("search", {"query": "tea"})])))

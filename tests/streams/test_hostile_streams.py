@@ -15,9 +15,9 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.wires._server_events import event
 from support.scripted import USER, http
 from support.shared_data import SHARED
+from support.streamed_replies import event
 
 _ABOUT_BODY = ("content-length", "content-encoding")
 CASES = SHARED / "hostile" / "replies.jsonl"

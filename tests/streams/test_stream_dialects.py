@@ -13,11 +13,10 @@ import pytest
 import strictreply as sr
 from strictreply import Remedy
 from strictreply.values._errors import ADVICE, REASON_ADVICE
-from strictreply.wires._server_events import DONE, event
 from strictreply.wires._stream_dialects import RESPONSE_DIALECTS, STREAM_DIALECTS
 from support.pages import DOCS
 from support.scripted import Server
-from support.streamed_replies import ASK, SEARCH, Body, over, policy
+from support.streamed_replies import ASK, DONE, SEARCH, Body, event, over, policy
 
 PAGE = DOCS / "verdicts.md"
 WIRES = Path(sr.__file__).parent / "wires"

@@ -15,15 +15,23 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from strictreply.testing import Fault, HTTPReply, Kind, ScriptedModel, no_backoff, ok
-from strictreply.testing._steps import ReplyPlace, Target
-from strictreply.testing._wire import WireEnding
-from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing import (
+    Fault,
+    HTTPReply,
+    Kind,
+    ReplyPlace,
+    ScriptedModel,
+    WireEnding,
+    no_backoff,
+    ok,
+)
+from strictreply.testing.faults import Entry
 from strictreply.testing.mounting import async_openai_client, openai_client
 from support.loops import some
 from support.served_faults import entries_of
 from support.streamed_replies import Told, aread, policy, read
 from support.strict_streams import codes_of
+from support.testing.faults.spoken import strict_contract
 
 
 @sr.Tool.from_function
@@ -84,7 +92,7 @@ CASES = [
 def contract_of(name: str, dialects: Literal["known", "strict"] = "strict") -> sr.Contract[Any]:
     """The contract of a kind of reply."""
     tool, place = TARGETS[name]
-    strict = Target.of(tool, place=place).contract
+    strict = strict_contract(tool, place)
     if dialects == "strict":
         return strict
 

@@ -1,64 +1,55 @@
-"""Driving the loop of one request by hand: the replies in order, without a client."""
+"""One call of a wrapped client over scripted replies, in order."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from strictreply import Contract, CorrectionContext, RetryPolicy, TieredSteering
-from strictreply.core import JSON, CallPlan, Check, Checked, Failure, shape
-from strictreply.retry._flow import Call, Effect, Event, Failed, Noted, Outcome, Replied, reply_flow
-from strictreply.retry._policy import Consult, Consulted
-from support.scripted import USER
+import strictreply as sr
+from support.scripted import USER, Client, StatusError
 
 
 class Played(NamedTuple):
-    """What a loop came to: its outcome, the requests in order, and what a human was asked."""
+    """What a call came to: its end, the requests in order, and what a human was asked."""
 
-    outcome: Outcome
+    outcome: sr.Exchange[Any] | sr.CallFailed
     requests: list[dict[str, Any]]
-    asked: list[CorrectionContext]
+    asked: list[sr.CorrectionContext]
 
 
 def play(
-    contract: Contract[Any],
+    contract: sr.Contract[Any],
     replies: Sequence[Any],
-    policy: RetryPolicy | None = None,
+    policy: sr.RetryPolicy | None = None,
     said: str | None = "try tea",
     **request: Any,
 ) -> Played:
-    """Run the loop over these replies, each a completion or a failure.
+    """Make a call that these come of, each a completion or an exception of the SDK.
 
     ``said`` is what a human answers.
     """
-    held, base = shape(contract, {"model": "small", "messages": USER, **request})
-    flow = reply_flow(CallPlan(held, base, policy or RetryPolicy(), TieredSteering()))
-    left, played = list(replies), Played(None, [], [])  # type: ignore[arg-type]
-    effect = next(flow)
+    asked: list[sr.CorrectionContext] = []
 
-    while True:
-        try:
-            effect = flow.send(_performed(effect, left, played, said))
-        except StopIteration as stop:
-            return played._replace(outcome=stop.value)
+    def answer(context: sr.CorrectionContext) -> str | None:
+        asked.append(context)
+        return said
 
+    used = policy or sr.RetryPolicy()
+    if used.ask_human is not None:
+        used = replace(used, ask_human=answer)
 
-def _performed(effect: Effect, left: list[Any], played: Played, said: str | None) -> Event:
-    match effect:
-        case Call(request=request):
-            played.requests.append(request)
-            event = left.pop(0)
-            return event if isinstance(event, Failed) else Replied(event)
-        case Consult(context=context):
-            played.asked.append(context)
-            return Consulted(said)
-        case Check():
-            return Checked(())
-        case _:
-            return Noted()
+    client = Client(*replies)
+    wrapped = sr.wrap(client, contract=contract, policy=used)
+    outcome: sr.Exchange[Any] | sr.CallFailed
+    try:
+        outcome = wrapped.exchange(**{"model": "small", "messages": USER, **request})
+    except sr.CallFailed as error:
+        outcome = error
+
+    return Played(outcome, client.script.requests, asked)
 
 
-def refusal_of(name: str) -> Failed:
+def refusal_of(name: str) -> StatusError:
     """Return an endpoint's refusal of a field that we added to a request."""
-    error: JSON = {"message": f"{name} is not supported"}
-    return Failed(Failure("invalid_request", retryable=False, status_code=400, error=error))
+    return StatusError(400, body={"message": f"{name} is not supported"})

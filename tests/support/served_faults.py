@@ -11,8 +11,7 @@ from typing import Any
 
 import strictreply as sr
 from strictreply.testing import Kind, ScriptedModel, no_backoff, ok
-from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing.faults import CATALOGUE, Entry
 from strictreply.testing.mounting import async_openai_client, openai_client
 
 SEARCH = sr.Tool.from_json_schema(
@@ -28,9 +27,14 @@ CALL = ok.call(SEARCH, query="tea")
 CALLED = sr.ToolCall("search", {"query": "tea"}, "call_1")
 
 
-def entries_of(kind: Kind) -> list[Entry]:
-    """Return the faults of one kind, in the order of the catalogue."""
-    return [entry for entry in CATALOGUE.values() if entry.kind is kind]
+def entries_of(kind: Kind, api: str = "chat") -> list[Entry]:
+    """Return the faults of one kind that an API can have, in the order of the catalogue."""
+    return [entry for entry in entries_over(api) if entry.kind is kind]
+
+
+def entries_over(api: str = "chat") -> list[Entry]:
+    """Return the faults that an API can have, in the order of the catalogue."""
+    return [entry for entry in CATALOGUE.values() if entry.api in ("", api)]
 
 
 def ask(client: Any, transport_retries: int = 0) -> Any:

@@ -5,18 +5,26 @@ A careful reader says what it makes of the chunks that come out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import strictreply as sr
-from strictreply.testing._chat_writer import events
-from strictreply.wires._server_events import DONE, event
+from strictreply.core import JSON
+from strictreply.testing import writer_named
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, Server, http
 
 SEARCH: dict[str, Any] = {"name": "search", "parameters": SCHEMA}
 WEATHER: dict[str, Any] = {"name": "weather", "parameters": OTHER_SCHEMA}
 ASK: dict[str, Any] = {"model": "m", "messages": USER}
 EVENTS = {"content-type": "text/event-stream"}
+CHAT = writer_named("chat")
+DONE = CHAT.wire.end_bytes
+
+
+def events(reply: JSON, *, usage: bool = False) -> tuple[bytes, ...]:
+    """The events in which a server of chat completions streams a reply."""
+    return CHAT.stream(reply, {"stream_options": {"include_usage": usage}})
 
 
 def policy(**changed: Any) -> sr.RetryPolicy:
@@ -80,9 +88,30 @@ def over(body: Body) -> Any:
     return http.Response(200, headers=EVENTS, stream=body)
 
 
+def event(data: object) -> bytes:
+    """JSON as an event without a name, as servers of chat completions write it."""
+    return f"data: {json.dumps(data)}\n\n".encode()
+
+
+def typed_event(data: object) -> bytes:
+    """JSON as an event with the name of its type, as servers of the Responses API write it."""
+    kind = data.get("type") if isinstance(data, dict) else None
+    return f"event: {kind}\n".encode() + event(data)
+
+
+def response_events(response: Any) -> tuple[bytes, ...]:
+    """The events of a response of the Responses API."""
+    return writer_named("responses").stream(response, {})
+
+
 def streamed(reply: dict[str, Any], *, usage: bool = True) -> Any:
     """A step of a script: a completion in chunks, each of them a piece of the body."""
     return over(Body(events(reply, usage=usage)))
+
+
+def streamed_response(response: dict[str, Any]) -> Any:
+    """A step of a script: a response in events, each of them a piece of the body."""
+    return over(Body(response_events(response)))
 
 
 def chunk(delta: dict[str, Any], reason: str | None = None, **choice: Any) -> bytes:

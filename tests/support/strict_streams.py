@@ -14,8 +14,7 @@ from itertools import chain, repeat
 from typing import Any
 
 import strictreply as sr
-from strictreply.testing import HTTPReply
-from strictreply.testing._wire import WireEnding
+from strictreply.testing import HTTPReply, WireEnding
 
 MOST_BYTES = 4_000_000
 """How much of an endless response is looked at."""

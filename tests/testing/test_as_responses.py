@@ -14,22 +14,19 @@ import openai
 import pytest
 from pydantic import BaseModel
 from shop_scenario import SCENARIO
-from typer.testing import CliRunner
 from unreliable_model import UnreliableModel
 
 import strictreply as sr
 from strictreply import Tool
-from strictreply.cli._app import app
 from strictreply.core import JSON, shape
-from strictreply.testing import HTTPReply, Kind, LoopbackServer
-from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
-from strictreply.testing._responses_writer import RESPONSES_WRITER, as_chat_request, as_response
-from strictreply.testing._serving import assembled
-from strictreply.testing._steps import Target
+from strictreply.testing import HTTPReply, Kind, LoopbackServer, record, writer_named
 from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.mounting import ScriptedClient
+from strictreply.testing.mounting import ScriptedClient, openai_client
+from support.cli.running import run_command
 from support.loops import some
 from support.openai_shapes import call, completion, message
+from support.testing.faults.spoken import strict_contract
+from support.testing.recorded_lines import judged, lines_in
 from testing.faults.test_arguments import MADE, TOOLS
 
 
@@ -48,6 +45,7 @@ NO_COUNTERPART = {
 }
 """The faults that this API does not have, and why."""
 
+RESPONSES = writer_named("responses")
 GOOD = completion(message(None, [call("search", '{"query": "tea"}')]), "tool_calls")
 BAD = completion(message(None, [call("search", '{"query": 1}')]), "tool_calls")
 
@@ -73,7 +71,7 @@ def replies_of(name: str) -> Iterator[tuple[sr.Contract[Any], str, JSON]]:
         of = of_place[place]
         for fault in CATALOGUE[name].all_for(of, place=place):
             if not isinstance(fault.served, HTTPReply):
-                contract = Target.of(of, place=place).contract
+                contract = strict_contract(of, place)
                 held, _ = shape(contract, {"messages": [], **fault.needs})
                 yield held, fault.code, fault.served
 
@@ -99,7 +97,7 @@ def test_every_fault_is_refused_as_a_response(name: str) -> None:
     the same code.
     """
     for contract, code, served in some(replies_of(name)):
-        verdict = contract.check(as_response(served, {}), api="responses")
+        verdict = contract.check(RESPONSES.written(served, {}), api="responses")
         if isinstance(verdict, sr.Valid):
             assert name in NO_COUNTERPART
             continue
@@ -202,7 +200,7 @@ def test_a_conversation_of_items_is_one_of_messages() -> None:
         {"type": "function_call", "call_id": "c2", "name": "b", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c1", "output": "1"},
     ]
-    request = as_chat_request({"model": "m", "instructions": "be brief", "input": items})
+    request = RESPONSES.asked({"model": "m", "instructions": "be brief", "input": items})
     assert [turn["role"] for turn in request["messages"]] == ["system", "user", "assistant", "tool"]
     assert [one["id"] for one in request["messages"][2]["tool_calls"]] == ["c1", "c2"]
 
@@ -210,13 +208,23 @@ def test_a_conversation_of_items_is_one_of_messages() -> None:
 @pytest.mark.parametrize(
     "served", [GOOD, BAD, completion(message("hello")), completion(message("cut"), "length")]
 )
-def test_a_recorded_stream_is_the_response_it_told(served: Any) -> None:
+def test_a_recorded_stream_is_the_response_it_told(tmp_path: Path, served: Any) -> None:
     """Events are put together as the API means them; what broke off is no reply."""
-    response: Any = as_response(served, {})
-    body = b"".join(RESPONSES_WRITER.stream(response, {}))
-    assert assembled(body) == response
-    cut: Any = assembled(b"".join(RESPONSES_WRITER.stream(response, {})[:-1]))
-    assert isinstance(sr.Contract().check(cut), sr.Invalid)
+    asked: Any = {"model": "m", "input": "hi", "stream": True}
+    whole: Any = RESPONSES.written(served, asked)
+    events = RESPONSES.stream(whole, asked)
+    streams = [
+        HTTPReply(200, RESPONSES.stream_headers, parts, framing="chunked")
+        for parts in (events, events[:-1])
+    ]
+    client: Any = record(openai_client(lambda _: streams.pop(0)), tmp_path / "shop.jsonl")
+    for _ in range(2):
+        assert list(client.responses.create(**asked))
+
+    complete, cut = lines_in(tmp_path / "shop.jsonl")
+    assert complete.response == whole
+    assert cut.response != whole
+    assert isinstance(sr.Contract().check(cut.response), sr.Invalid)
 
 
 def test_recorded_responses_are_judged(tmp_path: Path) -> None:
@@ -228,30 +236,20 @@ def test_recorded_responses_are_judged(tmp_path: Path) -> None:
     }
     request = {"model": "m", "input": "hi", "tools": [definition]}
     lines = [
-        {"request": request, "response": as_response(BAD, request)},
-        as_response(BAD, request),
-        {"request": request, "response": as_response(GOOD, request)},
+        {"request": request, "response": RESPONSES.written(BAD, request)},
+        RESPONSES.written(BAD, request),
+        {"request": request, "response": RESPONSES.written(GOOD, request)},
     ]
-    verdicts = [
-        RecordingJudge().judge(number, json.dumps(line).encode())
-        for number, line in enumerate(lines)
-    ]
-    codes = [
-        [issue.code for issue in one.verdict.issues] if isinstance(one.verdict, sr.Invalid) else []
-        for one in verdicts
-        if isinstance(one, RecordedVerdict)
-    ]
-    assert codes == [["args.type"], ["args.type"], []]
-
     path = tmp_path / "recorded.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert CliRunner().invoke(app, ["check", str(path)]).exit_code == 1
+    assert judged(path) == [["args.type"], ["args.type"], []]
+    assert run_command("check", str(path)).exit_code == 1
 
 
 def test_ask_asks_by_either_api() -> None:
     """``strictreply ask --api responses`` prints the same reply."""
     with LoopbackServer(lambda _: completion(message("hello"))) as server:
         given = ["ask", "hi", "--base-url", server.base_url, "--api-key", "none", "--model", "m"]
-        printed = [CliRunner().invoke(app, [*given, "--api", api]) for api in ("chat", "responses")]
+        printed = [run_command(*given, "--api", api) for api in ("chat", "responses")]
     assert [one.exit_code for one in printed] == [0, 0]
     assert json.loads(printed[0].stdout) == json.loads(printed[1].stdout)

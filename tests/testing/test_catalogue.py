@@ -13,20 +13,28 @@ from pydantic import BaseModel, Field
 
 import strictreply as sr
 from strictreply import Issue
-from strictreply.testing import Fault, HTTPReply, Kind, ScriptedModel, faults, ok
-from strictreply.testing._steps import CANARY, ReplyPlace, Target
-from strictreply.testing._wire import error_reply
+from strictreply.testing import (
+    Fault,
+    HTTPReply,
+    Kind,
+    ReplyPlace,
+    ScriptedModel,
+    error_reply,
+    faults,
+    ok,
+)
+from strictreply.testing._steps import Target
+from strictreply.testing.faults import Entry, FaultNotMade
 from strictreply.testing.faults._catalogue import (
     ANYWHERE,
     LEAKED_MARKER,
     WRITTEN,
-    Entry,
-    FaultNotMade,
     Spoiled,
     collected,
     is_refused,
     response_entry,
 )
+from support.testing.faults.spoken import CANARY
 
 
 def search(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> None:

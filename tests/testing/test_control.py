@@ -15,14 +15,15 @@ from openai import BadRequestError, OpenAI
 
 from strictreply import Contract, Invalid
 from strictreply.core import JSONObject
-from strictreply.testing import Kind, LoopbackServer
-from strictreply.testing._control import HEADER, ScriptControl
-from strictreply.testing._probing.good_model import GoodModel
-from strictreply.testing._scripts import MAX_REQUESTS, DemandHints
-from strictreply.testing._server import MAX_BODY_BYTES
+from strictreply.testing import Kind, LoopbackServer, ScriptServer, assistant, completion
+from strictreply.testing._control import ScriptControl
 from strictreply.testing.faults import CATALOGUE
 
 Answered: TypeAlias = tuple[int, Any]
+
+HEADER = "x-strictreply-fault"
+MAX_REQUESTS = 64  # after which a fault that is served for ever ends
+MAX_BODY_BYTES = 8_000_000
 
 PARAMETERS: JSONObject = {
     "type": "object",
@@ -104,7 +105,7 @@ def service() -> Iterator[Service]:
 
     What would hang or drip there is over sooner.
     """
-    with LoopbackServer(GoodModel(DemandHints()), control=ScriptControl(), patience=0.5) as server:
+    with ScriptServer(patience=0.5) as server:
         yield Service(server.base_url, server.port)
 
 
@@ -117,7 +118,7 @@ def repeated(
     """
     now = iter(range(times))
     control = ScriptControl(clock=lambda: next(now) * seconds)
-    with LoopbackServer(GoodModel(DemandHints()), control=control) as server:
+    with LoopbackServer(lambda _: completion(assistant("Tea.")), control=control) as server:
         service = Service(server.base_url, server.port)
 
         if not apart:

@@ -17,14 +17,14 @@ import strictreply as sr
 from strictreply.core import EventReader
 from strictreply.core.forms import BROKEN_OFF
 from strictreply.testing import HTTPReply, Kind, assistant, completion, faults, native_call
-from strictreply.testing._chat_writer import PIECES, chunks, events
 from strictreply.testing._serving import assembled
-from strictreply.testing.faults._catalogue import Entry, FaultNotMade
+from strictreply.testing.faults import Entry, FaultNotMade
 from strictreply.testing.mounting import openai_client
-from strictreply.wires._server_events import DONE, event
 from support.loops import some
 from support.scripted import USER
+from support.streamed_replies import CHAT, DONE, event, events
 
+PIECES = 4  # of a text at most
 TEXT = st.text(max_size=30)
 CALLS = st.lists(st.builds(native_call, TEXT, TEXT, TEXT), max_size=3)
 COMPLETIONS = st.builds(
@@ -176,7 +176,8 @@ def test_several_choices_come_one_after_the_other() -> None:
 
 def test_a_long_text_comes_in_few_pieces() -> None:
     """The number of events does not grow with the text."""
-    assert len(list(chunks(completion(assistant("x" * 1_000_000))))) == PIECES + 2
+    long = completion(assistant("x" * 1_000_000))
+    assert len([*CHAT.events(long, {})]) == PIECES + 2
 
 
 @given(text=st.text(st.characters()))

@@ -10,19 +10,16 @@ import openai
 import pytest
 
 from strictreply.testing import (
-    HTTPReply,
-    LoopbackServer,
     ScriptServer,
     assistant,
     completion,
     native_call,
 )
-from strictreply.testing._chat_writer import events
-from strictreply.testing._control import HEADER, ScriptControl
-from strictreply.testing._given import given_in, given_step
-from strictreply.testing._probing.good_model import GoodModel
-from strictreply.testing._scripts import DemandHints
+from strictreply.testing._given import given_in
+from support.scripted import http
+from support.streamed_replies import events
 
+HEADER = "x-strictreply-fault"
 BAD = completion(assistant(None, [native_call("search", '{"query": 5', "call_x")]))
 RESPONSE = {
     "id": "resp_1",
@@ -120,10 +117,12 @@ def test_a_stream_of_any_spelling_is_translated(sdk: Any, of_responses: bool) ->
 def test_a_stream_that_is_cut_stays_cut(sdk: Any, of_responses: bool) -> None:
     """Half an event is sent as it was given, and no reader gets more of it."""
     assert asked(sdk, {"stream": CUT}, stream=True, of_responses=of_responses) == []
-    request = {"model": "m", "stream": True} | ({"input": "tea"} if of_responses else {})
-    served = given_step({"stream": CUT}, request).served
-    assert isinstance(served, HTTPReply)
-    assert served.body == CUT.encode()
+    turns = [{"role": "user", "content": "tea"}]
+    path = "responses" if of_responses else "chat/completions"
+    request = {"model": "m", "stream": True, "input" if of_responses else "messages": turns}
+    step = {HEADER: json.dumps({"stream": CUT})}
+    came = http.post(f"{sdk.base_url}{path}", json=request, headers=step)
+    assert (came.status_code, came.content) == (200, CUT.encode())
 
 
 def test_events_of_responses_are_not_translated(sdk: Any) -> None:
@@ -191,17 +190,16 @@ def test_what_a_file_holds_is_told_by_its_form(
 
 def test_given_steps_are_served_before_a_script_is_set() -> None:
     """Those of the command line come first, one a request, and then good replies."""
-    control = ScriptControl(steps=[{"content": "one"}, {"body": {"error": {}}, "status": 500}])
     with (
-        LoopbackServer(GoodModel(DemandHints()), control=control) as server,
+        ScriptServer(["one", '{"choices": []}']) as server,
         openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as client,
     ):
         turns: Any = [{"role": "user", "content": "tea"}]
         first = client.chat.completions.create(model="m", messages=turns)
         assert first.choices[0].message.content == "one"
 
-        with pytest.raises(openai.InternalServerError):
-            client.chat.completions.create(model="m", messages=turns)
+        second = client.chat.completions.create(model="m", messages=turns)
+        assert second.choices == []
 
         good = client.chat.completions.create(model="m", messages=turns)
         assert good.choices[0].finish_reason == "stop"

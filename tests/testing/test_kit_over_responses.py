@@ -15,21 +15,27 @@ import pytest
 
 import strictreply as sr
 from streams.test_stream_faults_refused import TARGETS, contract_of, made
-from strictreply.batch.lines import open_lines
 from strictreply.core import shape
-from strictreply.testing import HTTPReply, Kind, ScriptedModel, faults, no_backoff, ok, record
-from strictreply.testing._chat_writer import events
-from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
-from strictreply.testing._responses_writer import RESPONSES_WRITER, as_chat_request
+from strictreply.testing import (
+    HTTPReply,
+    Kind,
+    ScriptedModel,
+    WireEnding,
+    faults,
+    no_backoff,
+    ok,
+    record,
+    writer_named,
+)
 from strictreply.testing._scripts import Demand
 from strictreply.testing._serving import assembled, render
-from strictreply.testing._wire import EVENT_STREAM, WireEnding
-from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing.faults import CATALOGUE, Entry
 from strictreply.testing.mounting import openai_client
 from support.loops import some
-from support.streamed_replies import policy
+from support.streamed_replies import CHAT, events, policy
+from support.testing.recorded_lines import judged
 
+RESPONSES = writer_named("responses")
 ASK: dict[str, Any] = {"model": "m", "input": "find tea"}
 WITHOUT_COUNTERPART: dict[str, str] = {
     "content_in_parts": "the content of an item is parts",
@@ -136,7 +142,7 @@ def bodies_of(entry: Entry) -> Iterator[tuple[str, HTTPReply]]:
                 if not is_reply or not is_of_form(entry, streamed=streamed):
                     continue
 
-                sent = render(fault.served, {**ASK, "stream": streamed}, writer=RESPONSES_WRITER)
+                sent = render(fault.served, {**ASK, "stream": streamed}, RESPONSES)
                 # a stream in another type is no stream
                 if is_stream(sent) or fault.kind is not Kind.STREAM:
                     yield name, sent
@@ -184,7 +190,7 @@ def test_what_has_no_counterpart_is_served_to_no_app(fault: str, name: str) -> N
     name = name or next(name for name in ("a call", "prose") if made(entry, name))
     tools = [sr.Tool.of(TARGETS[name][0]).definition] if name != "prose" else None
     asked = {**ASK, "tools": tools, "stream": bool(entry.needs.get("stream"))}
-    demand = Demand(as_chat_request(asked))
+    demand = Demand(RESPONSES.asked(asked))
     assert not any(demand.refuses(one) for one in made(entry, name))
     assert made(entry, name)
 
@@ -196,7 +202,7 @@ def test_a_good_stream_is_told_as_events_and_accepted(name: str) -> None:
     good = ok.reply(tool, place=place).served
     assert not isinstance(good, HTTPReply)
     model = openai_client(
-        lambda _: HTTPReply(200, EVENT_STREAM, events(good), WireEnding.WHOLE, "chunked")
+        lambda _: HTTPReply(200, CHAT.stream_headers, events(good), WireEnding.WHOLE, "chunked")
     )
     client: Any = sr.wrap(model, contract=contract_of(name))
     kinds = [event.type for event in client.responses.create(**ASK, stream=True)]
@@ -221,13 +227,7 @@ def test_what_was_recorded_is_judged(tmp_path: Path, streamed: bool) -> None:
         )
         assert not streamed or list(given)
 
-    judge = RecordingJudge()
-    bad, good = (judge.judge(number, line) for number, line, _ in open_lines(path))
-    assert isinstance(bad, RecordedVerdict)
-    assert isinstance(bad.verdict, sr.Invalid)
-    assert [issue.code for issue in bad.verdict.issues] == [fault.code]
-    assert isinstance(good, RecordedVerdict)
-    assert isinstance(good.verdict, sr.Valid)
+    assert judged(path) == [[fault.code], []]
 
 
 def test_a_stream_of_the_api_itself_is_served_as_it_is() -> None:
@@ -236,5 +236,5 @@ def test_a_stream_of_the_api_itself_is_served_as_it_is() -> None:
         b'data: {"type": "response.created"}\n\n',
         b'event: error\ndata: {"message": "x"}\n\ndata: [DONE]\n\n',
     )
-    served = HTTPReply(200, EVENT_STREAM, parts)
-    assert render(served, ASK, writer=RESPONSES_WRITER) == served
+    served = HTTPReply(200, CHAT.stream_headers, parts)
+    assert render(served, ASK, RESPONSES) == served

@@ -11,10 +11,11 @@ import pytest
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing import HTTPReply, Kind, ScriptedModel, faults, ok
+from strictreply.testing import HTTPReply, Kind, ReplyPlace, ScriptedModel, faults, ok
 from strictreply.testing._malformed import BY_THE_MODEL, FailureCause, retold, scripts_of
-from strictreply.testing._steps import CANARY, Harm, ReplyPlace
+from strictreply.testing.survival import Harm
 from support.loops import some
+from support.testing.faults.spoken import CANARY
 
 pytestmark = pytest.mark.one_lane
 

@@ -25,13 +25,16 @@ from strictreply.core import JSONObject
 from strictreply.testing import (
     HTTPReply,
     LoopbackServer,
+    Pause,
+    Responder,
     ScriptedModel,
+    WireEnding,
     assistant,
     completion,
+    error_reply,
     native_call,
     ok,
 )
-from strictreply.testing._wire import Pause, Responder, WireEnding, error_reply
 from strictreply.testing.mounting import (
     BASE_URL,
     MAX_ENDLESS_BYTES,

@@ -16,13 +16,15 @@ import pytest
 from openai.types.responses import Response
 
 from strictreply.core import JSONObject
-from strictreply.testing import HTTPReply, LoopbackServer, assistant, completion, native_call
-from strictreply.testing._chat_writer import events
-from strictreply.testing._probing.good_model import GoodModel
-from strictreply.testing._responses_writer import RESPONSES_WRITER
-from strictreply.testing._scripts import DemandHints
-from strictreply.testing._serving import render
-from strictreply.testing._wire import EVENT_STREAM
+from strictreply.testing import (
+    HTTPReply,
+    ScriptServer,
+    assistant,
+    completion,
+    native_call,
+)
+from support.streamed_replies import CHAT, events
+from support.testing.asking import sent
 
 WORDS = "llm-comply is not installed: its checks of the kit's objects are not run"
 ASKED: JSONObject = {
@@ -95,17 +97,21 @@ def published(form: str) -> Any:
     return module("schema").SpecLoader(str(specifications / SCHEMAS[form]))
 
 
-def told_in(reply: HTTPReply) -> list[Any]:
+def told_in(reply: Any) -> list[Any]:
     """The data of the events of a stream."""
-    lines = reply.body.decode().splitlines()
+    lines = reply.content.decode().splitlines()
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 
 
-def streams_of(served: JSONObject) -> list[HTTPReply]:
+def posted(served: JSONObject | HTTPReply, asked: JSONObject = ASKED) -> Any:
+    """The response in which something is served to a request of the API."""
+    return sent(lambda _: served, "POST", "/v1/responses", json.dumps(asked).encode())
+
+
+def streams_of(served: JSONObject) -> list[Any]:
     """A completion as the events of a response: written so, and translated from its chunks."""
-    chunks = HTTPReply(200, EVENT_STREAM, events(served), framing="chunked")
-    asked = ASKED | {"stream": True}
-    return [render(one, asked, writer=RESPONSES_WRITER) for one in (served, chunks)]
+    chunks = HTTPReply(200, CHAT.stream_headers, events(served), framing="chunked")
+    return [posted(one, ASKED | {"stream": True}) for one in (served, chunks)]
 
 
 @pytest.mark.one_lane
@@ -113,7 +119,7 @@ def streams_of(served: JSONObject) -> list[HTTPReply]:
 def test_the_kit_passes_every_check(form: str, checks: int) -> None:
     """All checks of the package, those of a reasoning model included, over a real socket."""
     tests = module("tests").get_tests(form)
-    with LoopbackServer(GoodModel(DemandHints())) as server:
+    with ScriptServer() as server:
         config = module("config").ComplianceConfig(server.base_url, "none", model="gpt-5")
         suite = module("runner").TestRunner(config, tests, published(form)).run_all()
 
@@ -125,8 +131,7 @@ def test_the_kit_passes_every_check(form: str, checks: int) -> None:
 def test_every_shape_is_of_the_specification(name: str) -> None:
     """Whole and in events, what the kit writes of any reply fits the published schemas."""
     schemas = published("open-responses")
-    whole = render(SERVED[name], ASKED, writer=RESPONSES_WRITER)
-    assert schemas.validate(json.loads(whole.body), "ResponseResource") == []
+    assert schemas.validate(posted(SERVED[name]).json(), "ResponseResource") == []
 
     known = {
         kind: title
@@ -142,7 +147,7 @@ def test_every_shape_is_of_the_specification(name: str) -> None:
 @pytest.mark.parametrize("name", SERVED)
 def test_a_response_has_every_member(name: str) -> None:
     """Whole, and in each event that holds it, with values of the right types."""
-    whole = json.loads(render(SERVED[name], ASKED, writer=RESPONSES_WRITER).body)
+    whole = posted(SERVED[name]).json()
     streamed = [
         one["response"]
         for reply in streams_of(SERVED[name])
@@ -159,9 +164,7 @@ def test_a_response_has_every_member(name: str) -> None:
 
 def test_a_response_repeats_its_request() -> None:
     """What the request states is there, and beside it what the API says of the rest."""
-    whole = json.loads(
-        render(SERVED["a text"], ASKED | {"temperature": 0.5}, writer=RESPONSES_WRITER).body
-    )
+    whole = posted(SERVED["a text"], ASKED | {"temperature": 0.5}).json()
     assert whole["temperature"] == 0.5
     assert whole["reasoning"] == {"effort": "low", "summary": None}
     assert whole["text"] == {"format": {"type": "text"}, "verbosity": "low"}
@@ -173,6 +176,6 @@ def test_a_response_repeats_its_request() -> None:
 @pytest.mark.parametrize("name", SERVED)
 def test_the_sdk_reads_what_is_written(name: str) -> None:
     """The SDK's own types take the response as it is, with nothing left over."""
-    whole = json.loads(render(SERVED[name], ASKED, writer=RESPONSES_WRITER).body)
+    whole = posted(SERVED[name]).json()
     response = Response.model_validate(whole)
     assert response.model_dump(exclude_unset=True, mode="json", by_alias=True) == whole

@@ -17,15 +17,20 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.batch.lines import open_lines
-from strictreply.testing import HTTPReply, ScriptedModel, ok, record
-from strictreply.testing._chat_writer import events
-from strictreply.testing._recordings import RecordedVerdict, RecordingJudge
-from strictreply.testing._steps import Target
-from strictreply.testing._wire import EVENT_STREAM, Responder, Served, WireEnding, error_reply
+from strictreply.core import JSON
+from strictreply.testing import (
+    HTTPReply,
+    Responder,
+    ScriptedModel,
+    WireEnding,
+    error_reply,
+    ok,
+    record,
+)
 from strictreply.testing.mounting import async_openai_client, openai_client, transport
 from support.scripted import http
-from support.testing.recorded_lines import lines_in
+from support.streamed_replies import CHAT, events
+from support.testing.recorded_lines import judged, lines_in
 
 
 def search(query: str, limit: int = 5) -> None:
@@ -35,27 +40,13 @@ def search(query: str, limit: int = 5) -> None:
 USER: list[Any] = [{"role": "user", "content": "find tea für zwei"}]
 TOOLS: list[Any] = [sr.Tool.of(search).definition]
 ASK: dict[str, Any] = {"model": "m", "messages": USER, "tools": TOOLS}
-GOOD = Target.of(search).clean
+GOOD: Any = ok.reply(search).served
 PACKED = {"Content-Encoding": "gzip"}
 
 
-def always(served: Served) -> Responder:
+def always(served: JSON | HTTPReply) -> Responder:
     """Serve the same for every request."""
     return lambda _: served
-
-
-def judged(path: Path) -> list[list[str]]:
-    """Judge each line of a recording: the codes of its issues."""
-    judge = RecordingJudge()
-    found: list[list[str]] = []
-
-    for number, text, _ in open_lines(path):
-        line = judge.judge(number, text)
-        assert isinstance(line, RecordedVerdict)
-        issues = line.verdict.issues if isinstance(line.verdict, sr.Invalid) else ()
-        found.append([issue.code for issue in issues])
-
-    return found
 
 
 def outcome(call: Any) -> Any:
@@ -108,7 +99,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "shop.jsonl"
 
 
-SERVED: dict[str, Served] = {
+SERVED: dict[str, JSON | HTTPReply] = {
     "completion": GOOD,
     "refused": error_reply(429, "slow down", headers={"retry-after": "2"}),
     "down": HTTPReply(503, {"Content-Type": "text/html"}, (b"<h1>down</h1>",)),
@@ -130,7 +121,11 @@ SERVED: dict[str, Served] = {
     "no json": HTTPReply(200, {"Content-Type": "application/json"}, (b"{broken",)),
     "bytes": HTTPReply(200, {"Content-Type": "application/json"}, (b"\xff\xfe",)),
     "stream cut": HTTPReply(
-        200, EVENT_STREAM, (events(GOOD)[0], events(GOOD)[1][:30]), WireEnding.RESET, "chunked"
+        200,
+        CHAT.stream_headers,
+        (events(GOOD)[0], events(GOOD)[1][:30]),
+        WireEnding.RESET,
+        "chunked",
     ),
 }
 
@@ -139,7 +134,7 @@ SERVED: dict[str, Served] = {
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("served", SERVED.values(), ids=SERVED)
 def test_an_app_sees_no_difference_and_one_line_is_written(
-    path: Path, use: Any, stream: bool, served: Served
+    path: Path, use: Any, stream: bool, served: JSON | HTTPReply
 ) -> None:
     """The app meets the same as without recording, whatever is served, and the exchange is one
     line.
@@ -396,7 +391,7 @@ def test_closing_the_async_copy_closes_the_client(path: Path) -> None:
 def test_every_retry_is_a_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that the SDK repeats by itself are recorded as often, in that order."""
     monkeypatch.setattr("time.sleep", lambda _: None)
-    steps: list[Served] = [error_reply(500, "no", headers={"retry-after-ms": "1"}), GOOD]
+    steps: list[JSON | HTTPReply] = [error_reply(500, "no", headers={"retry-after-ms": "1"}), GOOD]
     client = record(openai_client(lambda _: steps.pop(0), max_retries=1), path)
     client.chat.completions.create(**ASK)
 

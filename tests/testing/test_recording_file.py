@@ -10,24 +10,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import strictreply as sr
-from strictreply.batch.lines import open_lines
-from strictreply.cli._app import app
 from strictreply.core import JSON, JSONObject
 from strictreply.core.calls import REDACTED
-from strictreply.testing import HTTPReply, faults, ok
-from strictreply.testing._chat_writer import events
+from strictreply.testing import HTTPReply, WireEnding, error_reply, faults, ok
 from strictreply.testing._recorder import RecordedExchange, RecordingFile
-from strictreply.testing._recordings import (
-    RecordedVerdict,
-    RecordingJudge,
-    Redaction,
-    UnreadableLine,
-)
-from strictreply.testing._steps import Target
-from strictreply.testing._wire import Served, WireEnding, error_reply
+from strictreply.testing._recordings import Redaction
+from strictreply.testing.recordings import ReplyTally, check_files
+from support.cli.running import run_command
+from support.streamed_replies import events
 from support.testing.recorded_lines import lines_in
 
 
@@ -41,7 +33,7 @@ USER: list[JSON] = [{"role": "user", "content": "find tea"}]
 REQUEST: JSONObject = {"model": "m", "messages": USER, "tools": TOOLS}
 STREAMED: JSONObject = REQUEST | {"stream": True}
 SSE = {"content-type": "text/event-stream"}
-GOOD = Target.of(search).clean
+GOOD: Any = ok.reply(search).served
 BAD: Any = faults.wrong_type(search, "limit").served
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=8),
@@ -66,7 +58,7 @@ EXCHANGES = st.builds(
 )
 
 
-def plain(served: Served, request: JSONObject = REQUEST) -> RecordedExchange:
+def plain(served: Any, request: JSONObject = REQUEST) -> RecordedExchange:
     """Take down a completion that came plainly."""
     assert not isinstance(served, HTTPReply)
     return RecordedExchange(request, served, HTTPReply.json(200, served))
@@ -157,15 +149,12 @@ def test_every_line_is_judged_or_says_why_not(
 ) -> None:
     """A line has a verdict where a reply came, else the reason why there is none."""
     recording.add(one)
-    ((number, line, _),) = open_lines(recording.path)
-    judged = RecordingJudge().judge(number, line)
-    if isinstance(judged, UnreadableLine):
-        assert judged.reason == verdict
-    elif isinstance(judged.verdict, sr.Invalid):
-        assert judged.verdict.issues[0].code == verdict
-    else:
-        assert isinstance(judged, RecordedVerdict)
-        assert verdict is sr.Valid
+    invalid: list[JSONObject] = []
+    tally = check_files([recording.path], into=ReplyTally(on_invalid=invalid.append))
+    reasons = [line["reason"] for line in tally.unreadable]
+    first_codes = [line["issues"][0]["code"] for line in invalid]
+    accepted = [sr.Valid] * (tally.replies - tally.invalid)
+    assert [*reasons, *first_codes, *accepted] == [verdict]
 
 
 def test_the_command_reads_recordings(recording: RecordingFile) -> None:
@@ -179,7 +168,7 @@ def test_the_command_reads_recordings(recording: RecordingFile) -> None:
     ):
         recording.add(one)
 
-    done = CliRunner().invoke(app, ["check", "--json", str(recording.path)])
+    done = run_command("check", "--json", str(recording.path))
     told = json.loads(done.stdout)
     assert (done.exit_code, told["replies"], told["valid"], told["by_code"]) == (
         1,

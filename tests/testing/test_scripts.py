@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strictreply.testing import Asked, Fault, HTTPReply, ScriptedModel, Step, faults, ok
-from strictreply.testing._scripts import text_of
-from strictreply.testing._steps import CANARY
+from support.testing.faults.spoken import CANARY
 
 
 def search(query: str, limit: int = 5) -> None:
@@ -141,8 +140,8 @@ def test_odd_requests_are_recorded_too(body: Any) -> None:
 )
 def test_the_text_of_a_turn(content: Any, text: str) -> None:
     """A text, or the texts of its parts."""
-    assert text_of({"content": content}) == text
-    assert text_of({}) == ""
+    assert Asked(1, {"messages": [USER | {"content": content}]}, None).prompts == [("user", text)]
+    assert Asked(1, {"messages": [{"role": "user"}]}, None).prompts == [("user", "")]
 
 
 def test_a_correction_is_what_the_first_request_did_not_say() -> None:

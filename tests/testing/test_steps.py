@@ -9,8 +9,8 @@ import dataclasses
 
 import pytest
 
-from strictreply.testing import Fault, Kind, Step, ok
-from strictreply.testing._steps import CANARY, ReplyPlace
+from strictreply.testing import Fault, Kind, ReplyPlace, Step, ok
+from support.testing.faults.spoken import CANARY
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,11 @@ from pydantic import BaseModel, Field, model_validator
 
 import strictreply as sr
 from strictreply import Tool
-from strictreply.testing import Fault, HTTPReply, Kind, ScriptedModel, strategies
-from strictreply.testing._steps import ReplyPlace, Target
+from strictreply.testing import Fault, HTTPReply, Kind, ReplyPlace, ScriptedModel, strategies
+from strictreply.testing._steps import Target
 from strictreply.testing.faults import CATALOGUE
 from support.testing.faults.schemas import schemas
+from support.testing.faults.spoken import strict_contract
 from support.testing.tool_sample import SAMPLE, search
 
 CALL_ID = r"call_\d+"
@@ -76,7 +77,7 @@ def test_valid_arguments_are_taken_by_every_reader(tool: Tool) -> None:
 @tools
 def test_valid_replies_pass_the_gate(tool: Tool, place: ReplyPlace) -> None:
     """Every good reply is a Valid of a contract with that tool, or that kind of answer."""
-    contract = Target.of(declared(tool, place), place=place).contract
+    contract = strict_contract(declared(tool, place), place)
 
     @settings(max_examples=5)
     @given(step=strategies.valid_replies(declared(tool, place), place=place))
@@ -92,7 +93,7 @@ def test_invalid_replies_are_refused_with_their_code(tool: Tool) -> None:
     """No fault passes the gate, whatever arguments it was made on, and its code is among the
     issues.
     """
-    contract = Target.of(tool).contract
+    contract = strict_contract(tool, "call")
 
     @quick
     @given(fault=strategies.invalid_replies(tool))

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 import strictreply as sr
 from strictreply.core.tools import with_schema_rules
-from strictreply.testing._steps import PROSE, ReplyPlace, Target, keywords, spelled
+from strictreply.testing import ReplyPlace
+from strictreply.testing._steps import PROSE, Target, keywords, spelled
 
 
 def search(query: str, limit: int = 5) -> None:

@@ -12,10 +12,19 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
 from strictreply.core import JSONObject
-from strictreply.testing import HTTPReply, assistant, completion, native_call
-from strictreply.testing._chat_writer import events
-from strictreply.testing._serving import render, respond
-from strictreply.testing._wire import Pause, WireEnding, ending_of, error_reply, wire
+from strictreply.testing import (
+    HTTPReply,
+    Pause,
+    Responder,
+    WireEnding,
+    assistant,
+    completion,
+    error_reply,
+    native_call,
+)
+from strictreply.testing._wire import ending_of, wire
+from support.streamed_replies import events
+from support.testing.asking import pieces_sent, sent
 
 
 @pytest.mark.parametrize(
@@ -68,19 +77,26 @@ def test_a_body_is_its_parts_without_the_pauses() -> None:
 
 
 GOOD = completion(assistant("hi"))
+ASK: JSONObject = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+CHAT_PATH = "/v1/chat/completions"
 CUT_SHORT = [WireEnding.CUT, WireEnding.RESET, WireEnding.HANG]
 
 
-def sent(reply: HTTPReply, **options: Any) -> list[bytes | Pause]:
+def written(reply: HTTPReply, **options: Any) -> list[bytes | Pause]:
     """Return all bytes that a server sends for a reply."""
     return list(wire(reply, **options))
 
 
+def posted(responder: Responder, body: bytes, path: str = CHAT_PATH) -> Any:
+    """Post a body; gives the response."""
+    return sent(responder, "POST", path, body)
+
+
 def test_a_completion_is_json() -> None:
     """Without ``stream`` it goes out as it is."""
-    plain = render(GOOD, {})
-    assert json.loads(plain.body) == GOOD
-    assert (plain.status, plain.headers["Content-Type"]) == (200, "application/json")
+    plain = posted(lambda _: GOOD, json.dumps(ASK).encode())
+    assert plain.json() == GOOD
+    assert (plain.status_code, plain.headers["Content-Type"]) == (200, "application/json")
 
 
 @pytest.mark.parametrize(
@@ -97,17 +113,19 @@ def test_a_completion_is_streamed_when_asked_for(options: dict[str, Any], usage:
     """With ``stream`` it goes out as events, each a chunk of the body, with the usage when that is
     asked for.
     """
-    streamed = render(GOOD, {"stream": True, **options})
-    assert streamed.parts == events(GOOD, usage=usage)
+    request = {**ASK, "stream": True, **options}
+    assert pieces_sent(lambda _: GOOD, CHAT_PATH, request) == [*events(GOOD, usage=usage)]
+    streamed = posted(lambda _: GOOD, json.dumps(request).encode())
     assert streamed.headers["Content-Type"].startswith("text/event-stream")
-    assert streamed.framing == "chunked"
+    assert streamed.headers["Transfer-Encoding"] == "chunked"
 
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_response_passes(stream: bool) -> None:
     """A value that is a response already is sent as it is, whatever was asked for."""
-    reply = HTTPReply(500)
-    assert render(reply, {"stream": stream}) is reply
+    reply = HTTPReply(502, {"X-Made": "up"}, (b"<html>",))
+    came = posted(lambda _: reply, json.dumps({**ASK, "stream": stream}).encode())
+    assert (came.status_code, came.headers["X-Made"], came.content) == (502, "up", b"<html>")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +197,7 @@ def test_the_bytes_of_a_response(
     reply: HTTPReply, options: dict[str, Any], wanted: list[bytes | Pause]
 ) -> None:
     """Status line, headers, body and framing, and nothing that the reply does not say."""
-    assert sent(reply, **options) == wanted
+    assert written(reply, **options) == wanted
 
 
 @pytest.mark.parametrize("ending", CUT_SHORT)
@@ -187,9 +205,9 @@ def test_a_response_that_ends_early_can_be_seen_to(ending: WireEnding) -> None:
     """Its declared length is one more than what comes, its chunks have no last one, and without
     parts nothing comes.
     """
-    assert b"Content-Length: 3\r\n" in sent(HTTPReply(200, {}, (b"ab",), ending))[0]  # type: ignore[operator]
-    assert sent(HTTPReply(200, {}, (b"ab",), ending, "chunked"))[-1] == b"2\r\nab\r\n"
-    assert sent(HTTPReply(200, {}, (), ending)) == []
+    assert b"Content-Length: 3\r\n" in written(HTTPReply(200, {}, (b"ab",), ending))[0]  # type: ignore[operator]
+    assert written(HTTPReply(200, {}, (b"ab",), ending, "chunked"))[-1] == b"2\r\nab\r\n"
+    assert written(HTTPReply(200, {}, (), ending)) == []
 
 
 @pytest.mark.parametrize("ending", CUT_SHORT)
@@ -253,9 +271,6 @@ def test_a_whole_response_is_http(parts: list[bytes], framing: Any, status: int)
     client.start_next_cycle()
 
 
-ASK: JSONObject = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
-
-
 def answer(request: JSONObject) -> JSONObject:
     """Answer with the last turn's text."""
     return completion(assistant(request["messages"][-1]["content"]))
@@ -263,8 +278,8 @@ def answer(request: JSONObject) -> JSONObject:
 
 def asked(method: str, target: str, body: object = ASK) -> tuple[int, Any]:
     """Make one request; gives the status and the JSON of the response."""
-    reply = respond(answer, method, target, json.dumps(body).encode())
-    return reply.status, json.loads(reply.body)
+    reply = sent(answer, method, target, json.dumps(body).encode())
+    return reply.status_code, reply.json()
 
 
 @pytest.mark.parametrize(
@@ -314,7 +329,7 @@ def test_what_is_not_served_says_what_is(method: str, path: str, status: int, co
 
 def test_a_wrong_method_is_told_the_right_one() -> None:
     """A 405 carries Allow."""
-    assert respond(answer, "GET", "/v1/chat/completions", b"").headers["Allow"] == "POST"
+    assert sent(answer, "GET", CHAT_PATH).headers["Allow"] == "POST"
 
 
 @pytest.mark.parametrize(
@@ -336,9 +351,9 @@ def test_a_bad_body_is_refused(body: bytes, param: str | None) -> None:
     """A body that is no request is a 400 in OpenAI's shape with the member at fault, and reaches no
     responder.
     """
-    refused = respond(lambda _: pytest.fail("it was asked"), "POST", "/v1/chat/completions", body)
-    assert refused.status == 400
-    error = json.loads(refused.body)["error"]
+    refused = posted(lambda _: pytest.fail("it was asked"), body)
+    assert refused.status_code == 400
+    error = refused.json()["error"]
     assert (error["type"], error["param"]) == ("invalid_request_error", param)
 
 
@@ -346,9 +361,9 @@ def test_a_bad_body_is_refused(body: bytes, param: str | None) -> None:
 def test_a_request_that_no_response_answers_is_refused(member: dict[str, Any]) -> None:
     """A Responses request that no reply could honour is a 400, and reaches no responder."""
     body = json.dumps({"model": "m", "input": "hi", **member}).encode()
-    refused = respond(lambda _: pytest.fail("it was asked"), "POST", "/v1/responses", body)
-    assert refused.status == 400
-    assert next(iter(member)) in json.loads(refused.body)["error"]["message"]
+    refused = posted(lambda _: pytest.fail("it was asked"), body, "/v1/responses")
+    assert refused.status_code == 400
+    assert next(iter(member)) in refused.json()["error"]["message"]
 
 
 def test_a_good_body_is_read() -> None:
@@ -359,17 +374,15 @@ def test_a_good_body_is_read() -> None:
         asked.append(request)
         return GOOD
 
-    respond(answered, "POST", "/v1/chat/completions", json.dumps(ASK).encode())
+    posted(answered, json.dumps(ASK).encode())
     assert asked == [ASK]
 
 
 def test_streams_are_served() -> None:
     """``stream`` gives the same answer as events."""
-    streamed = respond(
-        answer, "POST", "/v1/chat/completions", json.dumps(ASK | {"stream": True}).encode()
-    )
+    streamed = posted(answer, json.dumps(ASK | {"stream": True}).encode())
     assert streamed.headers["Content-Type"].startswith("text/event-stream")
-    assert b'"content": "h"' in streamed.body
+    assert b'"content": "h"' in streamed.content
 
 
 def test_a_failing_responder_is_a_500() -> None:
@@ -378,9 +391,9 @@ def test_a_failing_responder_is_a_500() -> None:
     def crash(request: JSONObject) -> HTTPReply:
         raise KeyError("secret")
 
-    failed = respond(crash, "POST", "/v1/chat/completions", json.dumps(ASK).encode())
-    error = json.loads(failed.body)["error"]
-    assert (failed.status, error["type"]) == (500, "server_error")
+    failed = posted(crash, json.dumps(ASK).encode())
+    error = failed.json()["error"]
+    assert (failed.status_code, error["type"]) == (500, "server_error")
     assert "KeyError" in error["message"]
     assert "secret" not in error["message"]
 
@@ -391,6 +404,4 @@ def test_a_request_that_cannot_be_translated_has_a_response() -> None:
     """
     item = {"role": "user", "content": [{"type": "input_text", "text": 5}]}
     body = json.dumps({"model": "m", "input": [item]}).encode()
-    assert (
-        respond(lambda _: completion(assistant("hi")), "POST", "/v1/responses", body).status == 500
-    )
+    assert posted(lambda _: GOOD, body, "/v1/responses").status_code == 500

@@ -18,13 +18,12 @@ from strictreply.testing import (
     Writer,
     assistant,
     completion,
+    error_reply,
     faults,
     native_call,
     ok,
 )
 from strictreply.testing._serving import KitRequest, render, writer_of
-from strictreply.testing._wire import error_reply
-from strictreply.testing._writer import reply_in
 from strictreply.wires import WIRES
 
 CALL = native_call("search", '{"query": "tea"}')
@@ -59,7 +58,9 @@ SEARCH = sr.Tool.from_json_schema("search", {"type": "object", "properties": {}}
 def test_a_completion_of_one_message_is_a_typed_reply(served: Any, reply: ModelReply) -> None:
     """Nothing of it is judged: each member is there as it was written."""
     around: dict[str, Any] = {"usage": (10, 5), "id": "chatcmpl-scripted", "model": "scripted"}
-    assert reply_in(served) == replace(reply, **around)
+    writer = Keeping(WRITER.wire)
+    assert writer.written(served, BODY) == {"kept": 1}
+    assert writer.kept == [replace(reply, **around)]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +84,11 @@ def test_a_completion_of_one_message_is_a_typed_reply(served: Any, reply: ModelR
         faults.arguments_member_missing(SEARCH).served,
     ],
 )
-def test_what_is_spoiled_in_the_form_of_chat_is_none(served: object) -> None:
+def test_what_is_spoiled_in_the_form_of_chat_goes_out_as_it_is(served: Any) -> None:
     """A fault of the envelope or of the form of a call has no counterpart to write."""
-    assert reply_in(served) is None
+    writer = Keeping(WRITER.wire)
+    assert writer.written(served, BODY) is served
+    assert writer.kept == []
 
 
 class Plain(Writer):
@@ -103,6 +106,20 @@ class Plain(Writer):
     def error(self, error: ServedError) -> tuple[int, dict[str, Any]]:
         """Write the words alone."""
         return error.status + 1, {"wrong": error.message}
+
+
+class Keeping(Plain):
+    """Keeps the replies that it is given to write."""
+
+    def __init__(self, wire: Wire) -> None:
+        """Begin with none."""
+        super().__init__(wire)
+        self.kept: list[ModelReply] = []
+
+    def response(self, reply: ModelReply, body: dict[str, Any]) -> dict[str, Any]:
+        """Keep the reply, and say how many there are."""
+        self.kept.append(reply)
+        return {"kept": len(self.kept)}
 
 
 def read(keywords: dict[str, Any]) -> Request:

@@ -12,6 +12,7 @@ from strictreply.testing import register_writer
 from strictreply.testing._serving import WRITERS
 from strictreply.wires import WIRES
 from toy.toy_api import TOY, TOY_WRITER
+from toy.toy_engine import Engine
 from toy.toy_sdk import TOY_SDK
 
 
@@ -24,3 +25,12 @@ def _known() -> Iterator[None]:
     WIRES.pop(TOY.name)
     SDKS.remove(TOY_SDK)
     WRITERS.pop(TOY.name)
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    """Serve on loopback."""
+    served = Engine()
+    yield served
+    served.server.shutdown()
+    served.server.server_close()

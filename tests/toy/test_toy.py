@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import openai
@@ -21,79 +18,9 @@ from strictreply.core import CallPlan, register_api
 from strictreply.core.calls import End
 from strictreply.pipeline import AgentContext
 from strictreply.retry._flow import Call, Noted, Notify, Replied, reply_flow
-from toy.toy_api import TOY, TOY_WRITER
+from toy.toy_api import TOY
+from toy.toy_engine import SEARCH, Engine, guarded, said, used
 from toy.toy_sdk import AsyncToy, Drips, Talk, Toy
-
-SEARCH = sr.Tool.from_json_schema(
-    "search",
-    {
-        "type": "object",
-        "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
-        "required": ["query"],
-    },
-)
-
-
-class Engine:
-    """A server of the toy API on a socket of its own, which plays replies in order."""
-
-    def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self.replies: list[dict[str, Any]] = []
-        engine = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                size = int(self.headers["content-length"])
-                asked = json.loads(self.rfile.read(size))
-                engine.asked.append(asked)
-                reply = engine.replies.pop(0)
-                body = json.dumps(reply).encode()
-                if asked.get("drip") and "turn" in reply:
-                    body = b"".join(TOY_WRITER.stream(reply, asked))
-
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        Thread(target=self.server.serve_forever, daemon=True).start()
-
-
-def said(words: str) -> dict[str, Any]:
-    """Return a reply that answers."""
-    turn = {"by": "engine", "says": [{"words": words}]}
-    return {"turn": turn, "halt": "told", "meter": {"in": 3, "out": 2}}
-
-
-def used(*given: Any, ticket: int = 7) -> dict[str, Any]:
-    """Return a reply that calls the tool once for each of these arguments."""
-    uses = [
-        {"gadget": "search", "ticket": ticket + at, "with": one, "seal": f"s{at}"}
-        for at, one in enumerate(given)
-    ]
-    turn = {"by": "engine", "says": uses}
-    return {"turn": turn, "halt": "used", "meter": {"in": 3, "out": 2}}
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    """Serve on loopback."""
-    served = Engine()
-    yield served
-    served.server.shutdown()
-    served.server.server_close()
-
-
-def guarded(engine: Engine, **keywords: Any) -> Any:
-    """Wrap a client of the engine."""
-    return sr.wrap(Toy(engine.url), **{"tools": [SEARCH], "api": "toy", **keywords})
 
 
 def test_a_reply_is_typed_and_a_bad_one_is_corrected(engine: Engine) -> None:
@@ -115,6 +42,18 @@ def test_a_reply_is_typed_and_a_bad_one_is_corrected(engine: Engine) -> None:
     assert isinstance(exchange.completion, Talk)
     assert exchange.completion.turn["says"][0]["with"] == {"query": "tea"}
     assert exchange.transcript[-1]["says"][0]["ticket"] == 7
+
+
+def test_an_explanation_shows_the_turn_alone(engine: Engine) -> None:
+    """What came is shown without the halt and the meter around it; an error is shown whole."""
+    wrong = used({"query": 1})
+    engine.replies = [wrong, {"mishap": {"why": "no", "sort": "wrong"}}]
+    with pytest.raises(sr.TransportFailed) as raised:
+        guarded(engine).reply(engine="e", talk="find tea")
+
+    first, second = raised.value.explain().split("Attempt 2")
+    assert f"  came:\n    {json.dumps(wrong['turn'])}\n" in first
+    assert '  came:\n    {"mishap"' in second
 
 
 def test_the_librarys_own_method_is_guarded(engine: Engine) -> None:

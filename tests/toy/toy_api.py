@@ -405,6 +405,7 @@ TOY = Wire(
         response_in=lambda _event: None,
         emptied=lambda _plain: None,
     ),
+    reply_at="/turn",
     error_in=_mishap,
 )
 """The wire of the toy."""

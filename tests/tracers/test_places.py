@@ -20,7 +20,7 @@ from tenacity import wait_none
 
 import strictreply as sr
 from strictreply.sdks._transport import _is_untouched
-from strictreply.wires._chat import CHAT
+from strictreply.wires import WIRES
 from support.scripted import (
     SCHEMA,
     USER,
@@ -294,7 +294,7 @@ def test_azure_takes_the_fast_way() -> None:
         http_client=plain._client,
     )
     client = sr.wrap(azure, tools=[SEARCH])
-    sender = client._guard.namespaces.way_to(CHAT)._sender_of(azure.chat.completions)
+    sender = client._guard.namespaces.way_to(WIRES["chat"])._sender_of(azure.chat.completions)
     assert _is_untouched(sender._client, type(sender).create)
 
     client.reply(**ASK)

@@ -153,6 +153,8 @@ async def typed_runs(contract: sr.Contract[Refund]) -> None:
     texts = sr.wrap(OpenAI(), tools=[search])
     assert_type(sr.run(texts, "hello", model="m", contract=contract).answer, Refund)
     assert_type(sr.run(texts, "hello", model="m", contract=None).answer, str)
+    assert_type(sr.run(texts, "hello", model="m", response_format=Refund).answer, Refund)
+    assert_type(sr.run(client, "hello", model="m", response_format=list[int]).answer, list[int])
     described = sr.wrap(OpenAI(), answer={"type": "object"})
     assert_type(sr.run(described, "hello", model="m").answer, Any)
 
@@ -162,7 +164,18 @@ async def typed_runs(contract: sr.Contract[Refund]) -> None:
     other = await sr.arun(atexts, "hello", model="m", contract=contract)
     assert_type(other.answer, Refund)
 
+    asked = await sr.arun(atexts, "hello", model="m", response_format=Refund)
+    assert_type(asked.answer, Refund)
+
     for event in sr.run_stream(client, "hello", model="m"):
+        if isinstance(event, RunEnded):
+            assert_type(event.run.answer, Refund)
+
+    for event in sr.run_stream(texts, "hello", model="m", response_format=Refund):
+        if isinstance(event, RunEnded):
+            assert_type(event.run.answer, Refund)
+
+    async for event in sr.arun_stream(atexts, "hello", model="m", response_format=Refund):
         if isinstance(event, RunEnded):
             assert_type(event.run.answer, Refund)
 

@@ -19,9 +19,8 @@ import strictreply as sr
 from strictreply import Attempt, Code, Issue
 from strictreply.coordination import Topology, ValidationProcessor
 from strictreply.core.text import pointer, pointer_tokens, printable_json, printable_lines, quote
-from strictreply.testing._probing.report_page import junit_xml, report_page
+from strictreply.testing.probing import REPORT_FORMS
 from strictreply.testing.survival import ProbeOutcome
-from strictreply.values._errors import explained
 from support.loops import some
 from support.scripted import USER, Client, call, completion
 from support.testing.probing.reports import report, run
@@ -186,7 +185,7 @@ def test_v13_the_story_is_printable(words: str) -> None:
     attempt = Attempt(
         1, {}, raw=completion(words), issues=(Issue.of(Code.REPLY_EMPTY),), correction=words
     )
-    told = explained("headline", (attempt,))
+    told = sr.ReplyRejected("headline", reason="max_retries", attempts=(attempt,)).explain()
     assert all(line.isprintable() for line in some(lines_of(told)))
 
 
@@ -205,5 +204,5 @@ def test_v13_reports_hold_no_control_character(outcome: ProbeOutcome) -> None:
         runs=tuple(replace(run(number, outcome, kind), **hostile) for number in range(9)),
         started=datetime(2026, 1, 2, tzinfo=UTC),
     )
-    for text in (report_page(whole), junit_xml(whole)):
+    for text in (REPORT_FORMS["html"](whole), REPORT_FORMS["junit"](whole)):
         assert [line for line in lines_of(text) if not line.isprintable()] == []

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.wires._server_events import DONE
 from support.scripted import Server, completion
-from support.streamed_replies import ASK, ONCE, Body, chunk, over
+from support.streamed_replies import ASK, DONE, ONCE, Body, chunk, over
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import strictreply as sr
-from strictreply.testing._chat_writer import events
-from strictreply.testing._responses_writer import RESPONSES_WRITER
 from support.scripted import OTHER_SCHEMA, SCHEMA, USER, Server, call, completion, http
 from support.scripted_responses import call_item, response, text_item
+from support.streamed_replies import events, response_events
 
 EVENTS = {"content-type": "text/event-stream"}
 TOOLS = [{"name": "search", "parameters": SCHEMA}, {"name": "weather", "parameters": OTHER_SCHEMA}]
@@ -160,10 +159,7 @@ def served(api: str, replies: list[dict[str, Any]], *, streamed: bool) -> Server
     """A server that answers with these, plain or as events."""
     if not streamed:
         return Server(*replies)
-    written = [
-        events(reply, usage=True) if api == "chat" else RESPONSES_WRITER.stream(reply, {})
-        for reply in replies
-    ]
+    written = [events(reply) if api == "chat" else response_events(reply) for reply in replies]
     return Server(
         *(http.Response(200, headers=EVENTS, content=b"".join(parts)) for parts in written)
     )

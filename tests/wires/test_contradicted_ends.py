@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from strictreply import Code
-from strictreply.wires._chat_stream import ChatAssembly
-from strictreply.wires._responses_stream import ResponsesAssembly
+from strictreply.core import Assembly
+from strictreply.wires import WIRES
 from support.scripted import call, completion
 from support.scripted_responses import call_item, response
 
@@ -18,8 +18,8 @@ OTHER: dict[str, Any] = response(call_item("search", {"query": "milk"}), id="res
 SECOND: dict[str, Any] = response(call_item("search", {"query": "milk"}), id="resp_2")
 
 
-def _ended(*events: dict[str, Any]) -> ResponsesAssembly:
-    assembly = ResponsesAssembly()
+def _ended(*events: dict[str, Any]) -> Assembly:
+    assembly: Assembly = WIRES["responses"].assembly()
     assembly.add({"type": "response.created", "response": response(id="resp_1", status=None)})
     item: dict[str, Any] = {"output_index": 0, "item": TEA}
     assembly.add({"type": "response.output_item.added", **item})
@@ -93,7 +93,7 @@ def _message(content: str | None = None, *calls: Any) -> dict[str, Any]:
 @pytest.mark.req("T10")
 def test_a_message_beside_a_delta_is_what_the_deltas_were(last: dict[str, Any]) -> None:
     """A message that says other than the deltas leaves the reply two meanings."""
-    assembly = ChatAssembly(["search"])
+    assembly: Assembly = WIRES["chat"].assembly(["search"])
     assembly.add(_chunk({"role": "assistant", "content": "Hi "}))
     assembly.add(last)
 
@@ -118,7 +118,7 @@ def test_a_message_beside_a_delta_is_what_the_deltas_were(last: dict[str, Any]) 
 )
 def test_a_message_beside_a_delta_may_say_the_same(chunks: list[dict[str, Any]]) -> None:
     """A message that repeats the deltas, or stands for an empty one, is read."""
-    assembly = ChatAssembly()
+    assembly: Assembly = WIRES["chat"].assembly()
     for chunk in chunks:
         assembly.add(chunk)
 

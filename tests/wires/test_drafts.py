@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strictreply.core import Answered, Draft
 from strictreply.core.forms import draft_of, message_of, plain_message
 from strictreply.values._drafts import arguments_around, arguments_place
-from strictreply.wires._messages import turns_of
+from strictreply.wires import WIRES
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 MEMBERS = st.dictionaries(st.text(max_size=5), SCALARS, max_size=2)
@@ -87,7 +87,7 @@ def test_each_call_is_answered_in_order(calls: list[dict[str, Any]], words: str 
     """One turn for each call, behind the assistant's; what a user says comes last."""
     draft = draft_of({"role": "assistant", "content": None, "tool_calls": calls})
     results = tuple(f"r{at}" for at in range(len(calls)))
-    assistant, *answers = turns_of(Answered(draft, results, words))
+    assistant, *answers = WIRES["chat"].replay.turns(Answered(draft, results, words))
     assert assistant["role"] == "assistant"
 
     told = answers if words is None else answers[:-1]

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strictreply as sr
-from strictreply.retry._failures import failure_in
-from strictreply.wires._endings import error_in
+from strictreply.wires import WIRES
 from strictreply.wires._error_forms import ERROR_FORMS, PHRASES, STATUSES, error_of
 from support.loops import some
 from support.scripted import Server, call, completion
@@ -23,6 +22,7 @@ from support.scripted_responses import FLAT_SEARCH, call_item, response
 from support.streamed_replies import policy
 from wires.test_errors_in_200 import (
     ASKS,
+    CONTRACT,
     EVENTS,
     SEARCH,
     WAYS,
@@ -282,9 +282,12 @@ def test_no_body_breaks_the_reading(body: Any) -> None:
     """Whatever stands under the names of the forms, an error is read or there is none."""
     error = error_of(body)
     assert error is None or isinstance(error, dict)
-    error_in(body)
-    failure = failure_in(body)
-    assert failure is None or failure.kind
+    for wire in some(WIRES.values()):
+        wire.error_in(body)
+
+    followed = CONTRACT.next_request(ASKS["chat"], body)
+    assert len(followed.attempts) == 1
+    assert followed.verdict is not None or followed.attempts[0].failure
 
 
 def test_the_words_of_the_tables_are_in_their_form() -> None:

@@ -17,15 +17,16 @@ import pytest
 import strictreply as sr
 from strictreply import Code
 from strictreply.retry._failures import failure_in
-from strictreply.values._errors import ADVICE, REASON_ADVICE
+from strictreply.wires import WIRES
 from strictreply.wires._bodies import not_asked
-from strictreply.wires._endings import ERROR_OPENINGS, OF_CONVERSATION, error_in
+from strictreply.wires._endings import ERROR_OPENINGS, OF_CONVERSATION
 from support.loops import some
 from support.scripted import SCHEMA, USER, Client, Server, call, completion, http, status
 from support.scripted_responses import FLAT_SEARCH, call_item, response
 from support.streamed_replies import policy
 
 SEARCH: dict[str, Any] = {"name": "search", "parameters": SCHEMA}
+CONTRACT = sr.Contract(tools=[SEARCH])
 EVENTS = "text/event-stream"
 POLICY = policy(max_retries=2, transport_retries=1)
 WORDS = "the words of the server"
@@ -144,8 +145,8 @@ def test_an_error_in_a_200_is_read_by_its_status(
 
     assert WORDS in told.explain()
     assert WORDS not in str(told)
-    assert REASON_ADVICE[reason] in told.explain()
-    assert not any(advice in told.explain() for advice in ADVICE.values())
+    assert f"What to do: {sr.Reason(reason).advice}" in told.explain()
+    assert told.explain().count("What to do") == 1
 
     again = pickle.loads(pickle.dumps(told))  # noqa: S301 - our own bytes
     assert (again.reason, again.status_code, again.cause) == (reason, code, None)
@@ -178,9 +179,10 @@ def test_an_error_in_a_200_is_read_by_its_status(
 @pytest.mark.parametrize("error", [{}, {"code": 400}, {"code": 500}, {"type": "BadRequestError"}])
 def test_a_conversation_that_is_too_long_is_final(words: str, error: dict[str, Any]) -> None:
     """However the server says it, the same request cannot succeed, and our words say why."""
-    failure = failure_in({"error": {"message": words, **error}})
-    assert failure is not None
-    assert (failure.kind, failure.retryable) == ("context_length_exceeded", False)
+    followed = CONTRACT.next_request(ASKS["chat"], {"error": {"message": words, **error}})
+    assert followed.request is None
+    assert followed.error is not None
+    assert followed.error.reason == "context_length_exceeded"
 
 
 @pytest.mark.parametrize(
@@ -188,10 +190,14 @@ def test_a_conversation_that_is_too_long_is_final(words: str, error: dict[str, A
 )
 def test_other_words_are_not_about_length(words: str) -> None:
     """What names neither a status nor a length says nothing, and stays a malformed response."""
-    assert failure_in({"error": {"message": words}}) is None
-    limited = failure_in({"error": {"message": "maximum context length", "code": 429}})
-    assert limited is not None
-    assert limited.retryable
+    followed = CONTRACT.next_request(ASKS["chat"], {"error": {"message": words}})
+    assert followed.attempts[-1].failure is None
+    assert followed.request is not None
+
+    told = {"error": {"message": "maximum context length", "code": 429}}
+    limited = CONTRACT.next_request(ASKS["chat"], told)
+    assert str(limited.attempts[-1].failure).startswith("rate_limit")
+    assert limited.request is not None
 
 
 @pytest.mark.parametrize(
@@ -243,8 +249,8 @@ def test_an_error_in_a_choice_is_found() -> None:
 )
 def test_what_is_no_error_is_none(body: Any) -> None:
     """No response and no message is taken for an error."""
-    assert error_in(body) is None
-    assert failure_in(body) is None
+    assert [wire.error_in(body) for wire in WIRES.values()] == [None] * len(WIRES)
+    assert CONTRACT.next_request(ASKS["chat"], body).attempts[-1].failure is None
 
 
 STREAMS: dict[str, tuple[str, bytes]] = {
@@ -435,7 +441,7 @@ def test_the_providers_own_code_is_found_behind_a_gateway() -> None:
         {"message": "groq error: Failed to call a function.", "code": "tool_use_failed"},
         {"message": "400", "type": "Failed to parse fc related info to json format!"},
     ):
-        verdict = sr.Contract(tools=[SEARCH]).check({"error": {"code": 400, **error}})
+        verdict = CONTRACT.check({"error": {"code": 400, **error}})
         assert isinstance(verdict, sr.Invalid)
         assert verdict.issues[0].code == "call.unreadable"
 
@@ -454,7 +460,7 @@ def test_a_fault_that_may_be_of_the_conversation_is_asked_again_once(
         assert {sr.TransportFailed, openai.OpenAIError} <= {*type(told).__mro__}
         assert (told.reason, len(server.requests)) == ("invalid_request", 2), words
         assert opening[1:20] in told.explain()
-        assert REASON_ADVICE["invalid_request"] in str(told)
+        assert sr.Reason.INVALID_REQUEST.advice in str(told)
 
 
 @pytest.mark.parametrize(
@@ -500,20 +506,18 @@ def test_a_client_without_http_is_told_alike() -> None:
 
 def test_next_request_ends_at_a_final_error() -> None:
     """Who fetches the responses alone is told the same."""
-    contract = sr.Contract(tools=[SEARCH])
-    followed = contract.next_request(ASKS["chat"], {"error": {"message": WORDS, "code": 401}})
+    followed = CONTRACT.next_request(ASKS["chat"], {"error": {"message": WORDS, "code": 401}})
     assert isinstance(followed.error, sr.TransportFailed)
     assert followed.error.reason == "authentication_failed"
 
-    followed = contract.next_request(ASKS["chat"], {"error": {"message": WORDS, "code": 503}})
+    followed = CONTRACT.next_request(ASKS["chat"], {"error": {"message": WORDS, "code": 503}})
     assert followed.request is not None
 
 
 def test_next_request_tells_another_body() -> None:
     """A text that is not JSON is told as what it is."""
-    contract = sr.Contract(tools=[SEARCH])
     for body, said in (("<html>x</html>", "text/html"), ('{"choices": [', "JSON that is cut")):
-        verdict = contract.next_request(ASKS["chat"], body).verdict
+        verdict = CONTRACT.next_request(ASKS["chat"], body).verdict
         assert isinstance(verdict, sr.Invalid)
         assert said in verdict.issues[0].message
 

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.testing._chat_writer import events
-from strictreply.testing._responses_writer import RESPONSES_WRITER, as_response
+from strictreply.testing import writer_named
 from support.openai_shapes import call, completion, message
 from support.scripted import SCHEMA, Server, http
-from support.streamed_replies import policy
+from support.streamed_replies import events, policy, response_events
 
 VALUES: tuple[Any, ...] = (None, "", [], {}, 1.5, True, ["x"], {"a": 1}, ...)
 """What a member becomes; an ellipsis takes it out."""
@@ -127,10 +126,10 @@ def test_whatever_a_server_writes_no_foreign_exception_comes(
     """With any member changed or taken out, there is a reply or an exception of ours."""
     reply = REPLIES[name]
     if wire == "chat":
-        told = parsed(events(reply, usage=True)) if is_stream else [reply]
+        told = parsed(events(reply)) if is_stream else [reply]
     else:
-        whole = as_response(reply, {"model": "m", "input": "Find tea."})
-        told = parsed(RESPONSES_WRITER.stream(whole, {})) if is_stream else [whole]
+        whole = writer_named(wire).written(reply, {"model": "m", "input": "Find tea."})
+        told = parsed(response_events(whole)) if is_stream else [whole]
 
     count = WHOLE if pytestconfig.option.whole else SAMPLE
     tried = mutated(told, count, random.Random(f"{name} {wire} {is_stream}"))

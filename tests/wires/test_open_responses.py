@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.testing._responses_writer import RESPONSES_WRITER
-from strictreply.wires._server_events import typed_event
 from support.scripted import Server, http
 from support.scripted_responses import (
     FLAT_SEARCH,
@@ -22,6 +20,7 @@ from support.scripted_responses import (
     text_item,
     wrap,
 )
+from support.streamed_replies import DONE, response_events, typed_event
 
 TOOLS = [FLAT_SEARCH, {"type": "acme:document_search", "documents": []}]
 SPARSE_TEXT = {
@@ -80,7 +79,7 @@ def test_sparse_items_and_extensions_pass(items: list[Any], streamed: bool) -> N
         assert [item.to_dict() for item in asked(Server(whole)).output] == expected
         return
 
-    written = [*RESPONSES_WRITER.stream(whole, {}), b"data: [DONE]\n\n"]
+    written = [*response_events(whole), DONE]
     written.insert(1, typed_event(SHOWN))
     body = http.Response(
         200, content=b"".join(written), headers={"content-type": "text/event-stream"}

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.wires._responses_events import ResponsesSent
-from strictreply.wires._server_events import typed_event
 from support.scripted import SCHEMA, Server, http
 from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
-from support.streamed_replies import EVENTS, ONCE, policy
+from support.streamed_replies import EVENTS, ONCE, policy, streamed_response, typed_event
 
 TEA = '{"query":"tea"}'
 MILK = '{"query":"milk"}'
@@ -161,8 +159,7 @@ def served(reply: dict[str, Any], *, is_streamed: bool) -> Any:
     if not is_streamed:
         return reply
 
-    sent = b"".join(map(typed_event, ResponsesSent().rest(reply, None)))
-    return http.Response(200, content=sent, headers=EVENTS)
+    return streamed_response(reply)
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,9 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.wires._server_events import DONE, typed_event
 from support.scripted import SCHEMA, Server
 from support.scripted_responses import FLAT_SEARCH, wrap
-from support.streamed_replies import ONCE, Body, over, policy
+from support.streamed_replies import DONE, ONCE, Body, over, policy, typed_event
 from wires.test_responses_attacks import (
     CREATED,
     CUT,

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.wires._server_events import typed_event
 from support.scripted import Server, http
 from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
-from support.streamed_replies import EVENTS, ONCE, policy
+from support.streamed_replies import EVENTS, ONCE, policy, typed_event
 
 ASK: dict[str, Any] = {"model": "m", "input": "Find tea.", "tools": [FLAT_SEARCH]}
 SHAPE = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

@@ -11,12 +11,10 @@ import pytest
 from openai.types.responses import ResponseToolSearchOutputItem
 
 import strictreply as sr
-from strictreply.wires._responses_events import ResponsesSent
-from strictreply.wires._server_events import typed_event
 from support.loops import some
-from support.scripted import Server, http
+from support.scripted import Server
 from support.scripted_responses import FLAT_SEARCH, call_item, response, text_item, wrap
-from support.streamed_replies import EVENTS, ONCE, policy
+from support.streamed_replies import ONCE, policy, streamed_response
 
 USER = {"role": "user", "content": "Find tea."}
 OTHER = {
@@ -72,8 +70,7 @@ def served(whole: dict[str, Any], *, is_streamed: bool) -> Any:
     if not is_streamed:
         return whole
 
-    told = b"".join(map(typed_event, ResponsesSent().rest(whole, None)))
-    return http.Response(200, content=told, headers=EVENTS)
+    return streamed_response(whole)
 
 
 def asked(server: Server, *, is_streamed: bool, **request: Any) -> Any:

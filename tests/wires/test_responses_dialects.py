@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from strictreply.wires._server_events import typed_event
 from strictreply.wires._stream_dialects import RESPONSE_DIALECTS
 from support.pages import DOCS
 from support.scripted import SCHEMA, Server, http
-from support.streamed_replies import policy
+from support.streamed_replies import policy, typed_event
 
 PAGE = DOCS / "verdicts.md"
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)

@@ -181,6 +181,18 @@ def test_a_thought_without_its_partner_is_not_sent() -> None:
     assert (first["max_output_tokens"], second["max_output_tokens"]) == (100, 200)
 
 
+@pytest.mark.parametrize("name", ["max_output_tokens", "max_completion_tokens", "max_tokens"])
+def test_a_reply_that_ends_at_its_limit_is_cut_by_whichever_name_that_was_given(name: str) -> None:
+    """The request has the API's own name; a server that relabels a cut reply is not believed."""
+    server = Server(response(call_item("search", GOOD)), response(call_item("search", GOOD)))
+    client: Any = sr.wrap(server.client(), api="responses", tools=[FLAT_SEARCH])
+    exchange = client.exchange(model="m", input="find tea", **{name: 5})
+
+    (cut,) = exchange.attempts[0].issues
+    assert (cut.code, cut.path) == ("reply.truncated", "/usage/completion_tokens")
+    assert [json.loads(body)["max_output_tokens"] for body in server.bodies] == [5, 10]
+
+
 def test_where_nothing_is_stored_thoughts_need_their_writing() -> None:
     """Under ``store: false`` one without encrypted_content is left out, and its call goes without
     its own id.

@@ -17,9 +17,7 @@ from openai.types.responses import Response
 
 import strictreply as sr
 from strictreply.client._stored_ids import MAX_IDS, StoredIds
-from strictreply.wires._responses import RESPONSES
-from strictreply.wires._responses_events import ResponsesSent
-from strictreply.wires._server_events import typed_event
+from strictreply.wires import WIRES
 from support.responses_rules import refusals
 from support.scripted import Server, http
 from support.scripted_responses import (
@@ -30,7 +28,7 @@ from support.scripted_responses import (
     text_item,
     wrap,
 )
-from support.streamed_replies import EVENTS, policy
+from support.streamed_replies import policy, streamed_response
 
 USER = [{"role": "user", "content": "find tea"}]
 ASK: dict[str, Any] = {"model": "m", "tools": [FLAT_SEARCH], "stream": True}
@@ -70,8 +68,7 @@ class Stateful(Server):
         if not asked.get("stream"):
             return http.Response(200, json=reply)
 
-        sent = b"".join(map(typed_event, ResponsesSent().rest(reply, None)))
-        return http.Response(200, content=sent, headers=EVENTS)
+        return streamed_response(reply)
 
 
 def bad_reply(**members: Any) -> dict[str, Any]:
@@ -273,8 +270,8 @@ def test_the_ids_that_are_kept_are_bounded() -> None:
         ids.note({"id": f"b{number}"}, f"a{number}")
 
     def known(id_: object) -> object:
-        read = RESPONSES.read({"input": "x", "previous_response_id": id_})
-        return RESPONSES.written(ids.known_to_server(read))["previous_response_id"]
+        read = WIRES["responses"].read({"input": "x", "previous_response_id": id_})
+        return WIRES["responses"].written(ids.known_to_server(read))["previous_response_id"]
 
     assert known("a0") == "a0"
     assert known("a1") == "b1"

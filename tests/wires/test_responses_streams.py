@@ -15,8 +15,7 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.wires._responses_events import ResponsesSent
-from strictreply.wires._server_events import event, typed_event
+from strictreply.wires import WIRES
 from support.loops import some
 from support.scripted import Server, http
 from support.scripted_responses import (
@@ -27,6 +26,7 @@ from support.scripted_responses import (
     text_item,
     wrap,
 )
+from support.streamed_replies import event, typed_event
 
 ASK: dict[str, Any] = {"model": "m", "input": "find tea", "tools": [FLAT_SEARCH]}
 GOOD = {"query": "tea"}
@@ -45,7 +45,7 @@ ALL_CUTS = bool(os.environ.get("STRICTREPLY_ALL_CUTS"))
 def events_of(whole: dict[str, Any], size: int = 4) -> list[dict[str, Any]]:
     """The events of a response as the API sends them, its deltas cut into pieces."""
     told: list[dict[str, Any]] = []
-    for one in ResponsesSent().rest(whole, None):
+    for one in WIRES["responses"].sent(False).rest(whole, None):
         if one["type"] in {"response.output_text.delta", "response.function_call_arguments.delta"}:
             text = one["delta"]
             told += [one | {"delta": text[at : at + size]} for at in range(0, len(text), size)]

@@ -7,24 +7,23 @@ import json
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import pytest
 
 import strictreply as sr
 from strictreply.core.forms import is_signed
-from strictreply.testing import SignedThoughts
-from strictreply.testing._signed_thoughts import ThoughtSpelling
-from strictreply.testing._wire import error_reply
+from strictreply.testing import HTTPReply, SignedThoughts
 from strictreply.testing.mounting import async_openai_client, openai_client
-from strictreply.wires._chat_stream import ChatAssembly
+from strictreply.wires import WIRES
 from strictreply.wires._thoughts import any_signed, thoughts_from
 from support.scripted import USER, call, completion
 
 JSONObject: TypeAlias = dict[str, Any]
 Script: TypeAlias = list[JSONObject]
 
-SPELLINGS: tuple[ThoughtSpelling, ...] = ("thinking_blocks", "reasoning_details", "content")
+Spelling: TypeAlias = Literal["thinking_blocks", "reasoning_details", "content"]
+SPELLINGS: tuple[Spelling, ...] = get_args(Spelling)
 
 
 @sr.tool
@@ -96,7 +95,7 @@ def _served(steps: Iterator[JSONObject], _request: JSONObject) -> JSONObject:
     return next(steps)
 
 
-def _model(script: Script, spelling: ThoughtSpelling) -> SignedThoughts:
+def _model(script: Script, spelling: Spelling) -> SignedThoughts:
     """Return a model that plays a script, and then calls a tool wrongly, rightly, and ends."""
     wrong = _calls(call("search", {"query": 3}, "wrong3"))
     right = _calls(call("search", {"query": "milk"}, "right3"))
@@ -123,7 +122,7 @@ def _created_async(client: Any, messages: list[Any]) -> JSONObject:
 
 def _streamed(client: Any, messages: list[Any]) -> JSONObject:
     """Return the message that a caller puts together of the chunks, thoughts by the same rule."""
-    assembly = ChatAssembly()
+    assembly = WIRES["chat"].assembly()
     for chunk in client.chat.completions.create(model="m", messages=messages, stream=True):
         assembly.add(chunk.model_dump(exclude_unset=True, warnings=False))
 
@@ -156,7 +155,7 @@ def _answered(message: JSONObject) -> list[JSONObject]:
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.req("T29", "T31")
 def test_no_signed_thought_is_refused(
-    script: str, way: str, spelling: ThoughtSpelling, keeps_cache: bool
+    script: str, way: str, spelling: Spelling, keeps_cache: bool
 ) -> None:
     """Neither a correction nor the caller's next turns send a thought behind other messages."""
     if way == "streamed" and script in ENDS_STREAMED:
@@ -183,7 +182,7 @@ def test_no_signed_thought_is_refused(
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.req("T29")
 def test_a_model_that_thinks_at_times_is_corrected(
-    script: str, spelling: ThoughtSpelling, unthinking: set[int]
+    script: str, spelling: Spelling, unthinking: set[int]
 ) -> None:
     """A thought that first comes behind a correction goes back only behind the same messages."""
     steps = iter([*SCRIPTS[script], completion("Done.")])
@@ -206,7 +205,7 @@ def test_a_model_that_thinks_at_times_is_corrected(
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.req("T29")
-def test_no_thought_of_next_request_is_refused(script: str, spelling: ThoughtSpelling) -> None:
+def test_no_thought_of_next_request_is_refused(script: str, spelling: Spelling) -> None:
     """Those who send requests themselves get requests whose thoughts are taken back."""
     model = _model(SCRIPTS[script], spelling)
     raw = openai_client(model)
@@ -230,7 +229,7 @@ def test_no_thought_of_next_request_is_refused(script: str, spelling: ThoughtSpe
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.req("T29")
-def test_no_thought_of_a_tool_loop_is_refused(script: str, spelling: ThoughtSpelling) -> None:
+def test_no_thought_of_a_tool_loop_is_refused(script: str, spelling: Spelling) -> None:
     """A run of the tool loop, and the run that goes on from it, send thoughts that are taken."""
     model = _model(SCRIPTS[script], spelling)
     policy = sr.RetryPolicy(max_retries=5)
@@ -246,7 +245,7 @@ def test_no_thought_of_a_tool_loop_is_refused(script: str, spelling: ThoughtSpel
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.req("T29")
-def test_no_thought_of_a_batch_is_refused(spelling: ThoughtSpelling) -> None:
+def test_no_thought_of_a_batch_is_refused(spelling: Spelling) -> None:
     """Every row of a batch is corrected behind its own thoughts."""
     steps = iter([WRONG_TYPE, WRONG_AGAIN, GOOD, UNKNOWN, UNKNOWN_AGAIN, GOOD])
     model = SignedThoughts(lambda _request: deepcopy(next(steps)), spelling=spelling)
@@ -269,7 +268,7 @@ def test_no_thought_of_a_batch_is_refused(spelling: ThoughtSpelling) -> None:
 @pytest.mark.parametrize("channel", ["text", "native"])
 @pytest.mark.req("T29")
 def test_a_structured_answer_is_corrected_behind_its_thoughts(
-    channel: Any, spelling: ThoughtSpelling
+    channel: Any, spelling: Spelling
 ) -> None:
     """Neither the instructions nor the format of a request change behind a signed thought."""
     wrapped = {"answer": {"order": 1}} if channel == "text" else {"order": 1}
@@ -292,7 +291,7 @@ def test_a_structured_answer_is_corrected_behind_its_thoughts(
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.req("T29")
-def test_a_caller_whose_history_is_signed_keeps_its_tools(spelling: ThoughtSpelling) -> None:
+def test_a_caller_whose_history_is_signed_keeps_its_tools(spelling: Spelling) -> None:
     """A reply without thoughts is corrected with all tools where an earlier turn is signed."""
     steps = iter([GOOD, WRONG_TYPE, WRONG_AGAIN, GOOD])
     model = SignedThoughts(
@@ -310,7 +309,7 @@ def test_a_caller_whose_history_is_signed_keeps_its_tools(spelling: ThoughtSpell
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.req("T29")
-def test_calls_are_handed_back_with_the_first_turns_thoughts(spelling: ThoughtSpelling) -> None:
+def test_calls_are_handed_back_with_the_first_turns_thoughts(spelling: Spelling) -> None:
     """Calls carry the thoughts of the reply to the caller's own messages, a text carries none."""
     for script, signatures in (
         ([UNKNOWN, GOOD], ["signature-1"]),
@@ -328,13 +327,13 @@ def test_calls_are_handed_back_with_the_first_turns_thoughts(spelling: ThoughtSp
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.req("T29")
-def test_a_refused_token_limit_moves_no_thought(spelling: ThoughtSpelling) -> None:
+def test_a_refused_token_limit_moves_no_thought(spelling: Spelling) -> None:
     """Where the server refuses a raised limit, the correction is written once more, not twice."""
     steps = iter([WRONG_TYPE, CUT, GOOD])
 
     def served(request: JSONObject) -> Any:
         if request["max_tokens"] > 100:
-            return error_reply(400, "max_tokens is too large")
+            return HTTPReply.json(400, {"error": {"message": "max_tokens is too large"}})
         return deepcopy(next(steps))
 
     model = SignedThoughts(served, spelling=spelling)
@@ -451,7 +450,7 @@ def test_a_refused_thought_says_its_cause(written: str) -> None:
 
     def refused(request: JSONObject) -> Any:
         asked.append(request)
-        return error_reply(400, written.format(words))
+        return HTTPReply.json(400, {"error": {"message": written.format(words)}})
 
     client = sr.wrap(openai_client(refused), tools=[refund])
     with pytest.raises(sr.TransportFailed) as told:
@@ -470,7 +469,7 @@ IN_PARTS = ("one of two calls", "one of two calls, twice", "two calls")
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("script", IN_PARTS)
 def test_a_call_that_was_right_is_in_the_reply_with_thoughts(
-    script: str, spelling: ThoughtSpelling, keeps_cache: bool
+    script: str, spelling: Spelling, keeps_cache: bool
 ) -> None:
     """Behind signed thoughts, too, each further correction says which calls are kept, and the reply
     holds all of them.

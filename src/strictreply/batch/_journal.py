@@ -224,7 +224,7 @@ class Journal:
             "above": sorted(self.done.above),
             "statuses": self.statuses,
             "api_failed": self.api_failed,
-            "tokens": {name: self.tokens[name] for name in OUR_NAMES},
+            "tokens": {name: self.tokens[name] for name in OUR_NAMES.counts},
             "complete": self.is_complete,
         }
         with written_whole(self.manifest) as file:

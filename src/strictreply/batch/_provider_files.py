@@ -2,8 +2,9 @@
 
 After each pass the requests whose outputs were rejected are written into a file of their own, to be
 retried. A request is ``{"custom_id", "method", "url", "body"}``, an output ``{"id", "custom_id",
-"response": {"status_code", "body"}, "error"}``. Nothing is kept between passes: the loop of a call
-is played again from all outputs of a row.
+"response": {"status_code", "body"}, "error"}``. Those of Anthropic's Message Batches are
+``{"custom_id", "params"}`` and ``{"custom_id", "result": {"type", "message", "error"}}``.
+Nothing is kept between passes: the loop of a call is played again from all outputs of a row.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from strictreply.batch.lines import LINE_LIMITS, STDIN, open_lines
 from strictreply.core import Failure, JSONObject, decode
 from strictreply.core.calls import ExchangeStopped, is_transport_fault
 from strictreply.core.forms import peek
-from strictreply.wires import WIRES
+from strictreply.wires import WIRES, Api
 
 StrPath: TypeAlias = str | PathLike[str]
 
@@ -107,7 +108,7 @@ def validate_files(
 
             if following is not None:
                 counts["again"] += 1
-                _write(again, {**row.request, "body": following})
+                _write(again, {**row.request, row.member: following})
 
         counts["unknown"] = index.unknown()
         return FileCounts(dict(statuses), **counts, unreadable=tuple(index.unreadable))
@@ -125,6 +126,16 @@ class _Request(NamedTuple):
     request: JSONObject
     fault: str = ""
 
+    @property
+    def member(self) -> str:
+        """The member that holds the body: ``params`` in Anthropic's batches."""
+        return "params" if "params" in self.request else "body"
+
+    @property
+    def api(self) -> Api | None:
+        """The API of the body; None where it says that by its own keywords."""
+        return "messages" if self.member == "params" else None
+
 
 def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
     lines = ((path, number, line) for path in paths for number, line, _ in open_lines(path))
@@ -133,14 +144,16 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
         custom_id = peek(request, "custom_id")
         fault = ""
 
-        if not isinstance(custom_id, str) or not isinstance(peek(request, "body"), dict):
+        body = peek(request, "params") or peek(request, "body")
+        if not isinstance(custom_id, str) or not isinstance(body, dict):
             custom_id = None
             request = {}
-            fault = f"line {number} of {path.name} is not a request with custom_id and body"
+            what = "custom_id and body, or custom_id and params"
+            fault = f"line {number} of {path.name} is not a request with {what}"
         elif not outputs.ask(custom_id):
             fault = "an earlier request has the same custom_id"
-        elif not any(wire.conversation in request["body"] for wire in WIRES.values()):
-            fault = "its body is not a request of chat completions or of Responses"
+        elif not any(wire.conversation in body for wire in WIRES.values()):
+            fault = "its body is not a request of chat completions, of Responses or of Messages"
 
         yield _Request(index, custom_id, request, fault)
 
@@ -157,7 +170,7 @@ def _judged(
         return unasked(row.number, "batch.request", row.fault, hint), None, 0
 
     try:
-        step = contract.next_request(row.request["body"], **settings)
+        step = contract.next_request(row.request[row.member], api=row.api, **settings)
         for number, response in enumerate(outputs):
             if step.request is None:
                 return so_far(row.number, step), None, len(outputs) - number
@@ -169,7 +182,7 @@ def _judged(
     if following is not None and all(map(is_transport_fault, step.attempts)):
         # as it was until a reply has been corrected: what a client of ours adds to it is not the
         # caller's
-        following = row.request["body"]
+        following = row.request[row.member]
 
     return so_far(row.number, step), following, 0
 
@@ -184,7 +197,7 @@ class _Outputs:
         self.unreadable: list[str] = []
 
     def read(self, paths: Iterable[Path]) -> None:
-        expected = "no output line: those have a custom_id, and a response or an error"
+        expected = "no output line: those have a custom_id, and a response, a result or an error"
         known: dict[object, int] = {}
         for path in paths:
             # one that is listed twice, also by another way to it, is the same file
@@ -194,7 +207,7 @@ class _Outputs:
             for number, line, _ in open_lines(path):
                 record = _loaded(line)
                 custom_id = peek(record, "custom_id")
-                if isinstance(custom_id, str) and ("response" in record or "error" in record):
+                if isinstance(custom_id, str) and not _OF_OUTPUTS.isdisjoint(record):
                     values = (_key(custom_id), line.strip(), file)
                     self._base.execute("INSERT INTO output VALUES (?, ?, ?)", values)
                 else:
@@ -238,6 +251,9 @@ class _Outputs:
             raise OSError(f"the temporary file of the outputs: {error}") from error
 
 
+_OF_OUTPUTS = frozenset({"response", "result", "error"})
+
+
 class ProviderFailed(Exception):
     """What came instead of a response, with the members by which failures of an API are known."""
 
@@ -264,6 +280,15 @@ def _loaded(line: bytes) -> Any:
 
 
 def _response(record: object) -> object:
+    result = peek(record, "result")
+    kind = peek(result, "type")
+    if kind == "succeeded":
+        return peek(result, "message")
+    if kind == "errored":
+        return peek(result, "error")
+    if isinstance(kind, str):
+        return ExchangeStopped(Failure(f"batch_{kind}", retryable=True))
+
     response = peek(record, "response")
     status = peek(response, "status_code")
     if isinstance(response, dict) and (status is None or status == HTTPStatus.OK):

@@ -158,7 +158,7 @@ def arrow_types() -> dict[str, object]:
     """Return the type of each result column in Arrow."""
     text = arrow().string()
     number = arrow().int64()
-    counts = [(name, number) for name in OUR_NAMES]
+    counts = [(name, number) for name in OUR_NAMES.counts]
     usage = arrow().struct([*counts, ("is_estimate", arrow().bool_())])
     return {"reply": text, "status": text, "issues": text, "attempts": number, "usage": usage}
 

@@ -67,7 +67,7 @@ def _object_of(schema: JSONObject) -> JSONObject:
         properties[name] = _bounded(_object_of(part), _BOUNDS.get(name, {})) | remark
 
     # these are left out of an attempt unless ``raw=True``
-    return _object(properties, "request", "raw")
+    return _object(properties, "request", "raw", "reply_at")
 
 
 def _bounded(schema: JSONObject, bounds: JSONObject) -> JSONObject:

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from strictreply.sdks._types import Completion, Timeout
 
 
-class ApiKeywords(TypedDict, total=False):
-    """The keywords of ``create``, but for the messages.
+class SentKeywords(TypedDict, total=False):
+    """The keywords of ``create``, but for the messages and the format of the answer.
 
     A keyword of the API that is not here yet is passed on like any other; type checkers want it in
     ``extra_body``.
@@ -69,8 +69,6 @@ class ApiKeywords(TypedDict, total=False):
     """The API to ask."""
     tools: Iterable[object]
     """The tools that may be called, as in a contract."""
-    response_format: type | Mapping[str, Any]
-    """What the answer must be: a type, or the API's own member."""
     tool_choice: str | Mapping[str, Any]
     """Which tool is to be called."""
     model: str
@@ -165,7 +163,14 @@ class ApiKeywords(TypedDict, total=False):
     """Seconds that one request may take, or the SDK's timeout."""
 
 
-class RequestKeywords(ApiKeywords, total=False):
+class ApiKeywords(SentKeywords, total=False):
+    """The keywords of ``create``, but for the messages."""
+
+    response_format: type | Mapping[str, Any]
+    """What the answer must be: a type, or the API's own member."""
+
+
+class RequestKeywords(SentKeywords, total=False):
     """The keywords of ``create`` that a tool loop takes too, and ours."""
 
     policy: RetryPolicy | None
@@ -186,9 +191,14 @@ class CallKeywords(RequestKeywords, total=False):
 
     contract: Contract | None
     """What the reply is checked against; None for the client's contract."""
+    response_format: type | Mapping[str, Any]
+    """What the answer must be: a type, or the API's own member."""
     messages: str | Iterable[Mapping[str, Any] | BaseModel]
+    """The conversation, of chat completions."""
     input: str | Iterable[Mapping[str, Any] | BaseModel]
+    """The conversation, of the Responses API."""
     user: str
+    """Names the end user to the provider."""
 
 
 SHORT_FOR_POLICY = ("max_retries", "deadline")

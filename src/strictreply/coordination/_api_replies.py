@@ -1,8 +1,8 @@
 """What comes back from an API: a reply, of which an action is read, or the report of an error.
 
-A reply of a client or a server is read from its draft. This module alone of the package reads the
-form of chat completions as well, because the published processors are given whole messages, and
-published actions write their calls as chat completions do.
+A reply of a client or a server is read from its draft, whichever API it is of. This module alone
+of the package knows the form of chat completions as well, because the published processors are
+given whole messages, and published actions write their calls as chat completions do.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from strictreply.core import (
     DEFAULT_LIMITS,
     JSON,
     Draft,
+    DraftCall,
     Extraction,
     Failure,
     JSONObject,
@@ -417,7 +418,7 @@ def read_reply(
             return view(mapping=known)
     elif isinstance(raw, BaseModel) and getattr(raw, "next_action", None) is not None:
         return view(mapping=raw.model_dump())
-    elif is_error(raw) or not (is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS)):
+    elif is_error(raw) or not _is_reply(raw):
         return view(reply=raw)  # an error has to be an object: a mapping may be a model's
 
     opened = opened_for(tools, raw, wire_of(raw))
@@ -444,6 +445,7 @@ ERROR_ROLE: Final = "error"
 CONTENT: Final = "/content"  # the place of a text in a message
 _CALLS: Final = "/tool_calls"
 _MESSAGE_KEYS = frozenset({"role", "choices", "tool_calls", "refusal", "function_call"})
+_KNOWN = ("chat", "responses")
 _CALL = '{"id": text, "type": "function", "function": {"name": text, "arguments": JSON text}}'
 
 
@@ -468,7 +470,22 @@ def _is_envelope(known: Mapping[str, object]) -> bool:
         return True
     if "next_action" in known:  # an action may have an error in it
         return "role" in known
-    return bool(known.get("error")) or not _MESSAGE_KEYS.isdisjoint(known)
+    if known.get("error") or not _MESSAGE_KEYS.isdisjoint(known):
+        return True
+    return _is_of_another(known)
+
+
+def _is_reply(raw: object) -> bool:
+    """Return whether an object is a message or a response of an API."""
+    if is_response(raw) or any(hasattr(raw, key) for key in _MESSAGE_KEYS):
+        return True
+    return _is_of_another(raw)
+
+
+def _is_of_another(raw: object) -> bool:
+    """Return whether a value is of another API than those whose members this module knows."""
+    others = (wire for name, wire in WIRES.items() if name not in _KNOWN)
+    return any(wire.recognises(raw) for wire in others)
 
 
 def is_error(message: object) -> bool:
@@ -506,7 +523,7 @@ def read_draft(
         return Invalid((fault,))
 
     content = draft.text if draft.other is None else draft.other
-    message = plain_message(draft)
+    message = _message(draft)
     calls = has_calls(message)
     if calls and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
         return Invalid((Issue.of(Code.REPLY_TOO_LARGE, CONTENT, limit=limits.reply_bytes),))
@@ -517,6 +534,27 @@ def read_draft(
     if content is None or content == "":
         return _EMPTY
     return Invalid((Issue.of(Code.REPLY_CONTENT, CONTENT, found=quote(content)),))
+
+
+def _message(draft: Draft) -> JSONObject:
+    """Return a draft as a message of chat completions without its thoughts.
+
+    What else an API of that form says in it is kept, of any other API the text and the calls.
+    """
+    members = ("role", "content", "tool_calls")
+    is_message = any(peek(draft.source, name) is not None for name in members)
+    is_chats = is_message and all(map(_is_chats, draft.calls))
+    return plain_message(draft if is_chats else draft.bare)
+
+
+def _is_chats(call: DraftCall) -> bool:
+    """Return whether a call came in the form of chat completions, or in no form at all."""
+    source = call.source
+    if not isinstance(source, dict) or not call.is_whole:
+        return True
+
+    kind = source.get("type")
+    return isinstance(kind, str) and kind in source
 
 
 def has_calls(message: object) -> bool:

@@ -97,8 +97,8 @@ from strictreply.core import (
     adrive,
     drive,
 )
-from strictreply.core.forms import draft_of
 from strictreply.core.judging import aperform_check, check_of, perform_check
+from strictreply.wires import wire_named
 
 __all__ = [
     "ActionAnswer",
@@ -766,4 +766,5 @@ def _accepted(exchange: Exchanged, answer: ActionAnswer) -> ValidationResult:
 
     if isinstance(exchange.reply, DirectAnswer):
         return cast("ValidationResult", exchange.reply.answer)
-    return answer.of_draft(draft_of(exchange.transcript[-1]))
+    wire = wire_named(exchange.attempts[-1].api)
+    return answer.of_draft(wire.replay.read(exchange.transcript[-1]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ from strictreply import (
     StrictClient,
     StrictReplyError,
 )
-from strictreply.core import Message, adrive, drive
+from strictreply.core import JSONObject, Message, adrive, drive
 from strictreply.core.arguments import IN_RUNS, must_be, must_have, refuse_foreign
 from strictreply.core.calls import is_control_flow, unharmed
 from strictreply.core.tools import must_be_awaited
@@ -66,7 +66,7 @@ from strictreply.loop.values import AgentContext, LineStatus, PipelineStep
 
 A = TypeVar("A")
 B = TypeVar("B", default=A)
-"""The type of the answers: those of the run's own contract, else of the client's."""
+"""The type of the answers: those of the run's own contract or format, else of the client's."""
 
 _OPENING: Final = ("continuation", "results", "after", "org", "user")
 
@@ -76,19 +76,21 @@ def run(
     messages: str | Iterable[Message] | None = None,
     *,
     contract: Contract[B] | None = None,
+    response_format: type[B] | Mapping[str, Any] | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run[B]:
     """Run a conversation to its answer, executing the tools the model calls.
 
     ``messages`` are a text or a conversation with the user's turn last; ``keywords`` go to every
-    exchange (``model`` at least). A tool without a function is the client's: the run pauses, and is
-    continued in any process that has its ``sessions``, with ``continuation`` (the run, its
-    response, or that as JSON) and ``results``, one for each pending call; for one that needs
-    approval a :class:`Decision`, which no client's result can be. ``after`` is, in the forms of
-    ``continuation``, a run whose conversation is continued. ``loop`` limits the turn. ``sessions``
-    None keeps this run in memory, as long as the :class:`Run` lives. ``agent`` sets the agent's
-    prompt, ``org`` and ``user`` own the session. ``cancel`` is called between two steps,
-    ``on_event`` with attempts and tool calls; ``observer``, such as a
+    exchange (``model`` at least). ``contract`` says what this run's replies must be in place of the
+    client's; a type as ``response_format``, what its answer must be. A tool without a function is
+    the client's: the run pauses, and is continued in any process that has its ``sessions``, with
+    ``continuation`` (the run, its response, or that as JSON) and ``results``, one for each pending
+    call; for one that needs approval a :class:`Decision`, which no client's result can be.
+    ``after`` is, in the forms of ``continuation``, a run whose conversation is continued. ``loop``
+    limits the turn. ``sessions`` None keeps this run in memory, as long as the :class:`Run` lives.
+    ``agent`` sets the agent's prompt, ``org`` and ``user`` own the session. ``cancel`` is called
+    between two steps, ``on_event`` with attempts and tool calls; ``observer``, such as a
     :class:`~strictreply.pipeline.PipelineObserver`, may refuse a step. ``context`` is given to the
     parameters of tools that have the type :data:`Context`.
 
@@ -103,7 +105,8 @@ def run(
     if not isinstance(cast("object", client), StrictClient):
         raise ContractError(hint)
 
-    opened = _OpenRun[B](client, messages, contract=contract, **keywords)
+    demands: JSONObject = {"contract": contract, "response_format": response_format}
+    opened = _OpenRun[B](client, messages, **demands, **keywords)
     try:
         performer = partial(perform, opened.settings, opened.tools, opened.sessions)
         return opened.ended(drive(opened.flow, performer))
@@ -117,6 +120,7 @@ async def arun(
     messages: str | Iterable[Message] | None = None,
     *,
     contract: Contract[B] | None = None,
+    response_format: type[B] | Mapping[str, Any] | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run[B]:
     """Run a conversation to its answer with an async client, on asyncio.
@@ -127,7 +131,8 @@ async def arun(
     if not isinstance(cast("object", client), AsyncStrictClient):
         raise ContractError(hint)
 
-    opened = _OpenRun[B](client, messages, contract=contract, **keywords)
+    demands: JSONObject = {"contract": contract, "response_format": response_format}
+    opened = _OpenRun[B](client, messages, **demands, **keywords)
     try:
         performer = partial(aperform, opened.settings, opened.tools, opened.sessions)
         return opened.ended(await adrive(opened.flow, performer))
@@ -142,6 +147,7 @@ def run_stream(
     messages: str | Iterable[Message] | None = None,
     *,
     contract: Contract[B] | None = None,
+    response_format: type[B] | Mapping[str, Any] | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Iterator[RunEvent[B]]:
     """Run a conversation like :func:`run`, and yield every event as it happens.
@@ -161,7 +167,10 @@ def run_stream(
 
     def work() -> None:
         try:
-            events.put(RunEnded(run(client, messages, contract=contract, **keywords)))
+            done = run(
+                client, messages, contract=contract, response_format=response_format, **keywords
+            )
+            events.put(RunEnded(done))
         except BaseException as error:  # noqa: BLE001 - raised where the stream is read
             events.put(error)
 
@@ -183,6 +192,7 @@ async def arun_stream(
     messages: str | Iterable[Message] | None = None,
     *,
     contract: Contract[B] | None = None,
+    response_format: type[B] | Mapping[str, Any] | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> AsyncIterator[RunEvent[B]]:
     """Run a conversation like :func:`arun`, and yield every event as it happens.
@@ -196,7 +206,10 @@ async def arun_stream(
 
     async def work() -> None:
         try:
-            events.put_nowait(RunEnded(await arun(client, messages, contract=contract, **keywords)))
+            done = await arun(
+                client, messages, contract=contract, response_format=response_format, **keywords
+            )
+            events.put_nowait(RunEnded(done))
         except BaseException as error:
             events.put_nowait(error)
             raise
@@ -230,7 +243,6 @@ class _OpenRun(Generic[A]):
         on_event: OnEvent | None = None,
         observer: RunObserver | None = None,
         context: object = NO_CONTEXT,
-        contract: Contract[A] | None = None,
         **given: Any,
     ) -> None:
         refuse_foreign("run()", given, IN_RUNS)
@@ -242,8 +254,9 @@ class _OpenRun(Generic[A]):
         must_have("observer", observer, "before", "a PipelineObserver(), or None")
 
         opened = {name: given.pop(name) for name in _OPENING if name in given}
-        if contract is not None:
-            given["contract"] = contract
+        for name in ("contract", "response_format"):
+            if given[name] is None:
+                del given[name]
         if given.get("tools") is not None:
             # Every ask looks at them, and a generator yields them once.
             given["tools"] = tuple(given["tools"])

@@ -767,6 +767,7 @@ def _attempt(
         usage=_usage(ask, sent, event, judged),
         seconds=event.seconds,
         api=ask.wire.name,
+        reply_at=ask.wire.reply_at,
         **corrected,
     )
 
@@ -798,6 +799,11 @@ def _accepted(ask: CallPlan, turn: Asked, fits: Fits, attempts: tuple[Attempt, .
     draft = fits.draft
     wire = ask.wire
     is_spliced = not fits.is_exact
+
+    if isinstance(turn, Correction) and wire.replay.settled is not None:
+        settled = wire.replay.settled(draft, turn.request.behind)
+        is_spliced |= settled is not draft
+        draft = settled
 
     if isinstance(turn, Correction) and (turn.answers.is_bound or wire.replay.is_bound(draft)):
         # thoughts behind a correction are bound to it, and the caller's history has none

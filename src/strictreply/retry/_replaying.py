@@ -112,7 +112,7 @@ def encodable(turns: list[Message]) -> list[Message]:
 def _replayable(contract: Contract, draft: Draft, replay: Replay) -> bool:
     """Return whether servers take the calls back in a history.
 
-    They do when the names are allowed and the arguments are JSON objects, or wrapped in one.
+    They do when the names are allowed and the arguments are JSON objects, or their wire makes such.
     """
     if contract.channel != "native" or not draft.calls:
         return False

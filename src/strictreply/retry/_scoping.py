@@ -47,7 +47,16 @@ from strictreply.values._drafts import (
     arguments_around,
 )
 from strictreply.values._errors import ContractError
-from strictreply.values._issues import Code, Issue, pointer, pointer_tokens, quote, shown_place
+from strictreply.values._issues import (
+    NOWHERE,
+    Code,
+    Issue,
+    pointer,
+    pointer_tokens,
+    quote,
+    shown_place,
+    value_at,
+)
 from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 from strictreply.wires._wire import Replay
@@ -66,7 +75,6 @@ WRAPPED = "value"
 
 _RULES = frozenset(rule.value for rule in SchemaRule)
 _DEFINING = ("$defs", "definitions")
-_NOWHERE: Any = object()  # a place that a document does not have
 _ARGUMENT_CODES = ("args.", "json.")
 
 
@@ -88,7 +96,7 @@ class Part:
     def written(self) -> str:
         """The wrong value in the form that is asked for; ``{}`` where there was none."""
         value = value_at(self.root, pointer_tokens(self.place))
-        if value is _NOWHERE:
+        if value is NOWHERE:
             return "{}"
 
         return _compact({WRAPPED: value} if self.wrapped else value)
@@ -157,7 +165,7 @@ def _common_place(document: JSON, issues: Sequence[tuple[str, str]]) -> tuple[li
     if may_be_missing and "*" not in tokens and isinstance(value_at(document, tokens[:-1]), dict):
         return tokens, True
 
-    while tokens and ("*" in tokens or value_at(document, tokens) is _NOWHERE):
+    while tokens and ("*" in tokens or value_at(document, tokens) is NOWHERE):
         tokens = tokens[:-1]
 
     return tokens, False
@@ -213,19 +221,6 @@ def _wrapped(schema: JSONObject) -> JSONObject:
 def takes_objects(schema: object) -> bool:
     """Return whether every value that fits a schema is known to be an object."""
     return isinstance(schema, dict) and schema.get("type") == "object"
-
-
-def value_at(value: Any, tokens: Sequence[str]) -> Any:
-    """Return the value at a place of a document, or a mark that is not JSON where there is none."""
-    for token in tokens:
-        if isinstance(value, dict):
-            value = value.get(token, _NOWHERE)
-        elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
-            value = value[int(token)]
-        else:
-            return _NOWHERE
-
-    return value
 
 
 def _with(root: JSON, tokens: Sequence[str], value: JSON) -> JSON:

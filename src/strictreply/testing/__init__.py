@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from strictreply.testing._server import LoopbackServer
     from strictreply.testing._serving import register_writer, writer_named
     from strictreply.testing._signed_thoughts import SignedThoughts
-    from strictreply.testing._steps import Fault, Kind, Step
+    from strictreply.testing._steps import Fault, Kind, ReplyPlace, Step
     from strictreply.testing._wire import (
         HTTPReply,
+        Pause,
+        Responder,
         ServedError,
+        WireEnding,
         assistant,
         completion,
+        error_reply,
         native_call,
     )
     from strictreply.testing._writer import ModelReply, RequestTurn, Writer
@@ -40,8 +44,18 @@ _NAMES_IN = {
     "_serving": ("register_writer", "writer_named"),
     "_server": ("LoopbackServer",),
     "_signed_thoughts": ("SignedThoughts",),
-    "_steps": ("Fault", "Kind", "Step"),
-    "_wire": ("HTTPReply", "ServedError", "assistant", "completion", "native_call"),
+    "_steps": ("Fault", "Kind", "ReplyPlace", "Step"),
+    "_wire": (
+        "HTTPReply",
+        "Pause",
+        "Responder",
+        "ServedError",
+        "WireEnding",
+        "assistant",
+        "completion",
+        "error_reply",
+        "native_call",
+    ),
     "_writer": ("ModelReply", "RequestTurn", "Writer"),
     "mounting": ("AsyncScriptedClient", "ScriptedClient"),
 }
@@ -55,16 +69,21 @@ __all__ = [
     "Kind",
     "LoopbackServer",
     "ModelReply",
+    "Pause",
+    "ReplyPlace",
     "RequestTurn",
+    "Responder",
     "ScriptServer",
     "ScriptedClient",
     "ScriptedModel",
     "ServedError",
     "SignedThoughts",
     "Step",
+    "WireEnding",
     "Writer",
     "assistant",
     "completion",
+    "error_reply",
     "faults",
     "native_call",
     "no_backoff",

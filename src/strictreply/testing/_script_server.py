@@ -31,6 +31,7 @@ class ScriptServer(LoopbackServer):
         host: str = "127.0.0.1",
         port: int = 0,
         log: Callable[[str], None] | None = None,
+        patience: float = 30.0,
     ) -> None:
         steps = [given_in(reply, status) for reply in replies]
         super().__init__(
@@ -38,5 +39,6 @@ class ScriptServer(LoopbackServer):
             host=host,
             port=port,
             log=log,
+            patience=patience,
             control=ScriptControl(steps=steps),
         )

@@ -28,9 +28,8 @@ from strictreply.core.tools import with_schema_rules
 from strictreply.schema import Schema
 from strictreply.testing._wire import Served, assistant, completion, native_call
 
-# Where a reply is written: a native call, or in the content as the JSON union, JSON alone, or plain
-# text.
 ReplyPlace: TypeAlias = Literal["call", "union", "json", "prose"]
+"""Where a reply is written: a native call, or the content as the JSON union, JSON or plain text."""
 Made = TypeVar("Made")
 
 PROSE = "It is done."
@@ -336,6 +335,8 @@ class Fault(Step):
     """
     clean: JSON = field(default=None, repr=False)
     """The good completion that was spoiled; None for a recorded reply."""
+    api: str = ""
+    """The one API whose replies can have it, by the word for ``api=``; empty for any."""
 
     @property
     def channel(self) -> Channel:

@@ -104,9 +104,11 @@ class HTTPReply:
 # JSON is a completion: it goes out plain, or as server-sent events when the request says
 # ``stream``.
 Served: TypeAlias = "JSON | HTTPReply"
-# What answers a request: its body in, what is served out. It may be called from several threads at
-# once.
 Responder: TypeAlias = Callable[[JSONObject], Served]
+"""What answers a request: its body in, a completion, other JSON or an HTTPReply out.
+
+It may be called from several threads at once.
+"""
 Control: TypeAlias = Callable[[Responder, str, str, bytes, Mapping[str, str]], HTTPReply]
 """Answers over HTTP with a responder, but sees more of a request.
 
@@ -123,7 +125,7 @@ def error_reply(
     code: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> HTTPReply:
-    """Make an error in OpenAI's shape.
+    """Make an error in OpenAI's shape; another API is served it in its own.
 
     ``param`` names the member at fault, ``code`` the fault; each is None when there is none.
     """

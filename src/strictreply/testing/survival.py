@@ -21,6 +21,8 @@ __all__ = [
     "OUTCOMES",
     "Baseline",
     "Cause",
+    "ClientVerdict",
+    "Harm",
     "OutcomeWords",
     "ProbeOutcome",
     "ProbeRun",

@@ -7,7 +7,7 @@ message on every API: they are published, and the same fault has one place where
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strictreply.values._issues import Issue, pointer_tokens
 from strictreply.values._limits import JSONObject
@@ -58,6 +58,12 @@ class Draft:
 
     Only its wire reads it, and it goes back to the provider as it is.
     """
+
+    @property
+    def bare(self) -> Draft:
+        """The same reply as if we had made it, for the wire of another API to write."""
+        calls = tuple(replace(call, source=None) for call in self.calls)
+        return replace(self, calls=calls, source=None)
 
 
 @dataclass(frozen=True, slots=True)

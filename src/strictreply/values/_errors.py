@@ -42,7 +42,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from strictreply.values._issues import Issue, Remedy, counted, printable, printable_json
+from strictreply.values._issues import (
+    NOWHERE,
+    Issue,
+    Remedy,
+    counted,
+    pointer_tokens,
+    printable,
+    printable_json,
+    value_at,
+)
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import (
     Attempt,
@@ -616,15 +625,9 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
 
 
 def _reply_text(attempt: Attempt) -> str:
-    # the message of a completion, the items of a response, or the whole when it has none
-    shown = attempt.raw
-    if isinstance(shown, dict):
-        choices = shown.get("choices")
-        first = choices[0] if isinstance(choices, list) and choices else None
-        if isinstance(first, dict):
-            shown = first.get("message", shown)
-        else:
-            shown = shown.get("output") or shown
+    """Return the reply in the response as JSON, or the whole response where it holds none."""
+    reply = value_at(attempt.raw, pointer_tokens(attempt.reply_at))
+    shown = attempt.raw if reply in (NOWHERE, None, []) else reply
 
     return printable_json(_excerpt(json.dumps(plain(shown))))
 

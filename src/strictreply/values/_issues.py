@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 FOUND_CHARS = 120
 PLACE_TOKENS = 6
@@ -585,3 +586,20 @@ def capped(text: str, limit: int) -> str:
 def pointer_tokens(path: str) -> list[str]:
     """Split a JSON Pointer into its unescaped reference tokens (RFC 6901 section 4)."""
     return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
+
+
+NOWHERE: Any = object()
+"""A place that a document does not have."""
+
+
+def value_at(value: Any, tokens: Sequence[str]) -> Any:
+    """Return the value at a place of a document, ``NOWHERE`` where there is none."""
+    for token in tokens:
+        if isinstance(value, dict):
+            value = value.get(token, NOWHERE)
+        elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
+            value = value[int(token)]
+        else:
+            return NOWHERE
+
+    return value

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, asdict, dataclass, field
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeAlias, cast
+from typing import Any, Generic, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
 
 from pydantic_core import to_jsonable_python
@@ -174,7 +174,8 @@ _ENDLESS: int = 10**MAX_NUMBER_DIGITS
 MAX_TOKENS = 2**53 - 1
 
 
-class UsageNames(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class UsageNames:
     """Where an API writes the tokens of a response."""
 
     prompt: str
@@ -361,6 +362,11 @@ class Attempt:
     """
     api: str = "chat"
     """The API that was asked: ``chat`` or ``responses``."""
+    reply_at: str = ""
+    """Pointer to the reply in the response; empty for the whole of it.
+
+    JSON has it only where raw replies are requested.
+    """
 
     def __post_init__(self) -> None:
         # here, because every watcher, pickle and explanation takes the request from an attempt
@@ -395,6 +401,7 @@ class Attempt:
         if raw:
             record["request"] = plain_request(self.request)
             record["raw"] = plain(self.raw)
+            record["reply_at"] = self.reply_at
         return record
 
 

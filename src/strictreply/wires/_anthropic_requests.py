@@ -12,7 +12,14 @@ from typing import Any
 
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.values._requests import CHOICE, AnswerFormat, Choice, Request
+from strictreply.values._requests import (
+    CHOICE,
+    AnswerFormat,
+    Choice,
+    Declared,
+    Definitions,
+    Request,
+)
 from strictreply.wires._anthropic_turns import TEXT, blocks_in, draft_of, kind_of, text_block
 from strictreply.wires._dialects import object_in
 from strictreply.wires._members import peek
@@ -24,6 +31,7 @@ _CONFIG = "output_config"
 _OLD_FORMAT = "output_format"  # of the beta, before output_config
 _OURS = "response_format"  # what our own methods take on every API
 _PARALLEL = "disable_parallel_tool_use"
+_BESIDE = "in_extra_body"
 _TYPED = "typed_tools"
 _CUSTOM = "custom_tools"
 
@@ -40,6 +48,9 @@ _ABOUT_REPLY = (
     "stream",
 )
 """The keywords that are read, or changed in a retry, wherever they stand in the request."""
+
+_LIFTED = ("model", "messages", "stream")
+"""Those that are keywords of every method, wherever the caller has them."""
 
 _MODES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
 _WORDS: Mapping[str, str] = {mode: word for word, mode in _MODES.items()}
@@ -89,7 +100,9 @@ def _with_body(keywords: JSONObject) -> JSONObject:
 
     said = {name: value for name, value in extra.items() if name in _ABOUT_REPLY}
     rest = {name: value for name, value in extra.items() if name not in said}
-    return keywords | said | {"extra_body": rest}
+    # most go back there: the SDK's method may not know them
+    beside = tuple(name for name in said if name not in _LIFTED)
+    return keywords | said | {"extra_body": rest, _BESIDE: beside}
 
 
 def _conversation(source: JSONObject) -> list[Any]:
@@ -163,7 +176,10 @@ def _is_run_by_program(tool: JSONObject) -> bool:
 
 def _as_declared(tool: JSONObject) -> JSONObject:
     """Return a tool whose arguments the API alone knows: any object."""
-    function = {"name": tool["name"], "parameters": {"type": "object"}}
+    function = {
+        "name": tool["name"],
+        "parameters": {"type": "object", "additionalProperties": True},
+    }
     return {"type": "function", "function": function}
 
 
@@ -234,9 +250,13 @@ def written_request(request: Request) -> JSONObject:
     if request.instructions:
         body["system"] = _instructed(body.get("system"), request.instructions)
 
-    tools = list(_written_tools(request, {tool.get("name") for _, tool in typed}, custom))
-    for at, tool in typed:
-        tools.insert(at, tool)
+    # of these the text is kept, too, since nobody changes them
+    tools: list[Any] = Definitions(map(_flat_form, request.tools))
+    if typed or custom:
+        known = {tool.get("name") for _, tool in typed}
+        tools = list(_written_tools(request, known, custom))
+        for at, tool in typed:
+            tools.insert(at, tool)
 
     choice = _written_choice(request)
     if tools:
@@ -245,6 +265,11 @@ def written_request(request: Request) -> JSONObject:
         body[CHOICE] = choice
 
     _write_format(request, body)
+    beside = body.pop(_BESIDE, ())
+    moved = {name: body.pop(name) for name in beside if name in body}
+    if moved:
+        body["extra_body"] = {**(body.get("extra_body") or {}), **moved}
+
     return body | request.keywords
 
 
@@ -253,8 +278,26 @@ def _written_tools(
 ) -> Iterator[JSONObject]:
     for tool in request.tools:
         if tool.name not in known:
-            written = api_form(tool.definition)
+            written = _flat_form(tool)
             yield {"type": "custom", **written} if tool.name in custom else written
+
+
+def _flat_form(tool: Declared) -> JSONObject:
+    """Return a declared tool as the API has it: the same object for the same definition."""
+    definition = tool.definition
+    kept = _FLAT.get(id(definition))
+    if kept is None:
+        kept = (definition, api_form(definition))
+        if len(_FLAT) >= _MAX_FLAT:
+            _FLAT.clear()
+        _FLAT[id(definition)] = kept
+
+    return kept[1]
+
+
+_MAX_FLAT = 2_000
+_FLAT: dict[int, tuple[JSONObject, JSONObject]] = {}
+"""The definitions of tools in the API's form, with what they were made of, which is kept alive."""
 
 
 def _written_choice(request: Request) -> JSONObject | None:

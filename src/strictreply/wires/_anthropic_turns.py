@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from operator import is_
 from typing import Any
 
@@ -118,12 +119,13 @@ def blocks_of(draft: Draft) -> list[Any]:
 
 
 def _with_text(blocks: list[Any], text: str | None) -> list[Any]:
-    """Return blocks with another text, at the place of the first one, else before the calls."""
+    """Return blocks with another text, at the place of the last one, else before the calls."""
     new = [text_block(text)] if text else []
-    places = [at for at, block in enumerate(blocks) if kind_of(block) in (TEXT, CALL)]
-    at = places[0] if places else len(blocks)
-    behind = [block for block in blocks[at:] if not _is_text(block)]
-    return [*blocks[:at], *new, *behind]
+    texts = [at for at, block in enumerate(blocks) if _is_text(block)]
+    calls = [at for at, block in enumerate(blocks) if kind_of(block) == CALL]
+    at = [*texts[-1:], *calls[:1], len(blocks)][0]
+    before = [block for block in blocks[:at] if not _is_text(block)]
+    return [*before, *new, *(block for block in blocks[at:] if not _is_text(block))]
 
 
 def _written_call(call: DraftCall) -> JSONObject:
@@ -149,7 +151,9 @@ def message_of(draft: Draft) -> Message:
 def turns_of(answered: Answered) -> list[Message]:
     """Return a bad reply as the assistant's turn, and the user's turn that answers it."""
     draft = answered.draft
-    blocks = _whole(blocks_of(draft))
+    source: Any = draft.source or ()
+    is_quoted = not draft.calls and any(kind_of(block) == CALL for block in source)
+    blocks = _quoting(draft, source) if is_quoted else _whole(blocks_of(draft))
     said: list[JSON] = [
         _result(call, text) | {"is_error": True}
         for call, text in zip(draft.calls, answered.results, strict=True)
@@ -162,10 +166,32 @@ def turns_of(answered: Answered) -> list[Message]:
     return [*assistant, {"role": "user", "content": said}]
 
 
+def _quoting(draft: Draft, source: Sequence[Any]) -> list[Any]:
+    """Return blocks whose calls are quoted in the text, where they cannot stand by themselves.
+
+    Beside them no thought is whole, and no call that the server has still to run. What answers one
+    of an earlier turn stays.
+    """
+    calls = {peek(block, "id") for block in source if _is_servers_call(block)}
+    ids = [_results_for(block) for block in source]
+    owed = [
+        block
+        for block, id_ in zip(source, ids, strict=True)
+        if id_ is not None and id_ not in calls
+    ]
+    return [*owed, text_block(draft.text or "")]
+
+
 def _whole(blocks: Iterable[Any]) -> list[Any]:
-    """Return blocks without those that the API does not take: blank texts, a thought cut off."""
-    left = [block for block in blocks if not _is_blank(block)]
-    while left and kind_of(left[-1]) in THOUGHTS and not _is_signed(left[-1]):
+    """Return blocks without those that the API does not take: empty texts, thoughts at the end.
+
+    A blank text is taken beside what says something.
+    """
+    left = [block for block in blocks if not _is_text(block) or block["text"]]
+    if all(map(_is_blank, left)):
+        return []
+
+    while left and kind_of(left[-1]) in THOUGHTS:
         left.pop()
 
     return left
@@ -236,9 +262,16 @@ def _is_signed(block: object) -> bool:
 
 
 def is_bound(draft: Draft) -> bool:
-    """Return whether a signed thought binds a reply to all that stands before it."""
+    """Return whether a reply is bound to all that stands before it.
+
+    A signed thought binds it, and a call that the server runs and has not answered, or has answered
+    in another turn.
+    """
     source: Any = draft.source
-    return isinstance(source, list | tuple) and any(map(_is_signed, source))
+    if not isinstance(source, list | tuple):
+        return False
+
+    return any(map(_is_signed, source)) or bool(_loose_in(source))
 
 
 def _assistants_blocks(turns: Iterable[Any]) -> Iterator[Any]:
@@ -260,10 +293,55 @@ def ids_in(turns: Iterable[Any]) -> list[str]:
 
 
 def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
-    """Return a reply with the thoughts of another one in place of its own; None: without any."""
+    """Return a reply with the thoughts of another one in place of its own; None: without any.
+
+    Only those with which the other one begins: they are bound to nothing of it, and the API takes
+    all thoughts that follow each other, or none.
+    """
     own = [block for block in blocks_of(draft) if kind_of(block) not in THOUGHTS]
     firsts = [] if first is None else blocks_of(first)
-    return draft_of([*(block for block in firsts if kind_of(block) in THOUGHTS), *own])
+    leading = takewhile(lambda block: kind_of(block) in THOUGHTS, firsts)
+    return draft_of([*leading, *own])
+
+
+def _results_for(block: object) -> object:
+    """Return the id of the server's call that a block is the result of; None for any other."""
+    is_result = str(kind_of(block)).endswith("_tool_result")
+    return peek(block, "tool_use_id") if is_result else None
+
+
+def _is_servers_call(block: object) -> bool:
+    return kind_of(block) != CALL and str(kind_of(block)).endswith(f"_{CALL}")
+
+
+def _loose_in(blocks: Sequence[Any]) -> list[object]:
+    """Return the ids of calls that the server runs whose call or result stands in another turn."""
+    calls = {peek(block, "id") for block in blocks if _is_servers_call(block)}
+    results = {id_ for block in blocks if (id_ := _results_for(block)) is not None}
+    return [*calls.symmetric_difference(results)]
+
+
+def settled(draft: Draft, hidden: Iterable[Message]) -> Draft:
+    """Return an accepted reply as one that answers the caller's own messages.
+
+    The ``hidden`` turns are those behind them that the caller never sees. A result of a call that
+    the server runs comes with its call where that is hidden; a hidden result of a call in the
+    caller's own messages comes first.
+    """
+    blocks = blocks_of(draft)
+    unseen = [*_assistants_blocks(hidden)]
+    calls = {peek(block, "id"): block for block in unseen if _is_servers_call(block)}
+    known = {peek(block, "id") for block in blocks if _is_servers_call(block)}
+    owed = [one for one in unseen if (id_ := _results_for(one)) is not None and id_ not in calls]
+
+    made = [block for block in owed if _results_for(block) not in known]
+    for block in blocks:
+        id_ = _results_for(block)
+        if id_ in calls and id_ not in known:
+            made.append(calls[id_])
+        made.append(block)
+
+    return draft if len(made) == len(blocks) else draft_of(made)
 
 
 def joined(begun: Draft, rest: Draft) -> Draft:
@@ -296,6 +374,7 @@ TURNS = Replay(
     ids=ids_in,
     with_thoughts=with_thoughts,
     joined=joined,
+    settled=settled,
     is_verbatim=True,
 )
 """How a reply goes back in turns of the Messages API."""

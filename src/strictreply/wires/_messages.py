@@ -144,6 +144,9 @@ def _with_text(content: object, text: str | None) -> object:
 def _written_call(call: DraftCall) -> object:
     """Return a call as a message says it: the one that it came as, where nothing was changed."""
     source: Any = call.source
+    if source is None and call.is_whole:
+        kind, given = ("custom", "input") if call.is_text else ("function", "arguments")
+        return {"id": call.id, "type": kind, kind: {"name": call.name, given: call.arguments}}
     if not isinstance(source, dict) or not call.is_whole:
         return source
 

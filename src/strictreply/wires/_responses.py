@@ -330,6 +330,7 @@ RESPONSES = Wire(
     sent=ResponsesSent,
     event_bytes=typed_event,
     storing=RESPONSES_KEPT,
+    reply_at="/output",
     end_bytes=b"",
 )
 """The wire of ``POST /responses``."""

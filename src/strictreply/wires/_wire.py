@@ -248,8 +248,13 @@ class Replay:
     """Return a reply with the thoughts of another one in place of its own; None: without any."""
     joined: Callable[[Draft, Draft], Draft] | None = None
     """Return a paused reply with what continues it; None where the API pauses none."""
+    settled: Callable[[Draft, Iterable[Message]], Draft] | None = None
+    """Return an accepted reply as one to the caller's messages, given the hidden turns behind them.
+
+    None where it is that already.
+    """
     is_verbatim: bool = False
-    """Whether a reply goes back whole, whatever its length; input that is no object is wrapped."""
+    """Whether a reply goes back whole, whatever its length: its wire writes what servers take."""
 
 
 class Demanding(Protocol):
@@ -354,6 +359,9 @@ class Wire:
 
     storing: Storing
     """How replies are stored."""
+
+    reply_at: str = ""
+    """Where a response holds its reply, as a JSON Pointer; empty for the whole of it."""
 
     error_in: Callable[[object], object] = error_in
     """Return the error that a response is or holds, None for none.

@@ -1,4 +1,4 @@
-"""The types of the fixtures that run the command line, and readers of their outputs.
+"""Running the command line in this process, the types of its fixtures, its exit statuses.
 
 The fixtures stand in ``conftest.py``.
 """
@@ -6,14 +6,17 @@ The fixtures stand in ``conftest.py``.
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from typer.testing import Result
+from typer import Typer
+from typer.testing import CliRunner, Result
 
-from strictreply.testing import HTTPReply
-from strictreply.testing._wire import Responder
+from strictreply.cli import main
+from strictreply.testing import HTTPReply, Responder
 
 Command: TypeAlias = Callable[..., Result]
 """Runs the command in this process: words, then environment variables by keyword."""
@@ -23,6 +26,39 @@ Process: TypeAlias = Callable[..., "subprocess.Popen[str]"]
 
 Serve: TypeAlias = Callable[[Responder], str]
 """Serves a responder on loopback and gives its base URL."""
+
+
+FOREIGN = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE")
+"""Variables of whoever runs the tests that would change what a command does."""
+
+
+class Status(IntEnum):
+    """The exit statuses, as ``strictreply --help`` lists them."""
+
+    INVALID = 1
+    USAGE = 2
+    FAILED = 3
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+
+
+def run_command(*words: str, **env: str) -> Result:
+    """Run the command in this process by its entry point, on a wide stand-in for a terminal."""
+    entry = Typer(add_completion=False)
+
+    @entry.command()
+    def run() -> None:
+        """Hand the words on to the entry point."""
+        before = sys.argv
+        sys.argv = ["strictreply", *words]
+        try:
+            main()
+        finally:
+            sys.argv = before
+
+    variables = dict.fromkeys(FOREIGN) | {"COLUMNS": "200"} | env
+    return CliRunner().invoke(entry, [], env=variables)
+
 
 TOOLS = """[{"type": "function", "function": {"name": "search", "parameters": {
     "type": "object",

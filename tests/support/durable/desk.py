@@ -17,16 +17,17 @@ from typing import Any, Final, Literal
 from openai import OpenAI
 
 import strictreply as sr
+from strictreply.core import JSON
 from strictreply.integrations.dbos import DurableRuns
-from strictreply.loop._policy import LoopPolicy
-from strictreply.testing import ok
-from strictreply.testing._wire import Served
+from strictreply.testing import HTTPReply, ok
 
 TOOLS: Final = ("look_up", "reserve", "notify")
 ANSWER: Final = "Your order is reserved."
 ORDER: Final = 7
 POISON: Final = 666
 """The order that kills whoever looks it up."""
+DEATHS: Final = 5
+"""So many worker processes in a row die of a run before it is given up, as its page says."""
 SCHEMA: Final = {
     "type": "object",
     "properties": {"order": {"type": "integer"}},
@@ -92,7 +93,7 @@ class Place:
             "desk",
             client,
             url=self.url,
-            loop=LoopPolicy(concurrency=self.concurrency),
+            loop=sr.LoopPolicy(concurrency=self.concurrency),
             model="desk",
         )
 
@@ -125,12 +126,12 @@ class DeskModel:
         self.asked: Counter[str] = Counter()
         self._replies = {order: self._replies_about(order, shape) for order in (ORDER, POISON)}
 
-    def __call__(self, body: Any) -> Served:
+    def __call__(self, body: Any) -> JSON | HTTPReply:
         """Return the reply that follows the results in the messages."""
         told = sum(message["role"] == "tool" for message in body["messages"])
         self.asked[f"ask {told}"] += 1
         order = POISON if str(POISON) in body["messages"][0]["content"] else ORDER
-        served: Served = self._replies[order][told].served
+        served: JSON | HTTPReply = self._replies[order][told].served
         return served
 
     def _replies_about(self, order: int, shape: Shape) -> dict[int, Any]:

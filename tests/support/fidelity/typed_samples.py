@@ -8,14 +8,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, TypeAdapter
 
 from strictreply import Invalid
-from strictreply.contract._fidelity.core_schemas import NOT_REPRESENTABLE
-from strictreply.contract._models import adapter_of, document_of, instance_of
+from strictreply.contract._models import document_of, instance_of
 from strictreply.core import JSON, Formats
 from strictreply.schema import Schema
 
 HUGE = 10**310
 BEYOND = 2**53 + 1
-CODE = f"args.{NOT_REPRESENTABLE}"
+CODE = "args.not_representable"
 
 
 class Level(enum.IntEnum):
@@ -53,7 +52,7 @@ def judge(kind: Any, judged: JSON, *, formats: Formats = "assert") -> Any:
 
     A tool does the same with its arguments.
     """
-    adapter: TypeAdapter[Any] = adapter_of(kind, "it")
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
     schema = Schema.compile(document_of(adapter, "it"), root_closed=False, formats=formats)
     issues = schema.check(judged)
     return Invalid(issues) if issues else instance_of(adapter, judged, at="", names=schema.names)

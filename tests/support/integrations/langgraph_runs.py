@@ -17,7 +17,7 @@ from langgraph.types import Command
 
 import strictreply as sr
 from strictreply.coordination import ErrorPolicy, Topology
-from strictreply.core import JSONObject
+from strictreply.core import JSON, JSONObject
 from strictreply.integrations.langgraph import (
     ChatAgent,
     begin,
@@ -25,8 +25,7 @@ from strictreply.integrations.langgraph import (
     outcomes_of,
     to_langgraph,
 )
-from strictreply.testing import LoopbackServer, ScriptedClient, ScriptedModel, Step, ok
-from strictreply.testing._wire import Served
+from strictreply.testing import HTTPReply, LoopbackServer, ScriptedClient, ScriptedModel, Step, ok
 from strictreply.testing.mounting import AsyncScriptedClient
 
 __all__ = [
@@ -113,7 +112,7 @@ class Cast:
         """Take the scripts; an agent without one is not expected to be asked."""
         self.models = {name: ScriptedModel(*steps) for name, steps in scripts.items()}
 
-    def __call__(self, body: JSONObject) -> Served:
+    def __call__(self, body: JSONObject) -> JSON | HTTPReply:
         """Serve the next step of the agent that is asked."""
         return self.models[body["model"]](body)
 

@@ -10,9 +10,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from strictreply.loop import SessionClaim, SessionStore, type_of
-from strictreply.loop._reconciling import reconcile
-from strictreply.loop.invoke_result import InvokeFailed, InvokeResult
+from strictreply.loop import SessionClaim, SessionStore, answered_manifest, type_of
+from strictreply.loop.invoke_result import InvokeFailed
 from strictreply.loop.values import (
     AgentContext,
     AgentPipelineContextType,
@@ -175,11 +174,8 @@ class App:
             raise InvokeFailed((claim,))
 
         self.claim = claim
-        earlier = ctx.turn.tool_calls if ctx.turn else ()
-        manifest = reconcile(claim.manifest, ctx.envelope.tool_results, earlier=earlier)
-        if isinstance(manifest, InvokeResult):
-            raise InvokeFailed(manifest.errors)
-
+        turn = ctx.turn or Turn(id="", tool_calls=claim.manifest.tool_calls)
+        manifest = answered_manifest(claim.manifest, ctx.envelope, turn)
         return replace(ctx, tool_call_manifest=manifest)
 
     def load_contexts(self, ctx: AgentPipelineContext) -> AgentPipelineContext:

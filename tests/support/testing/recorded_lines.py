@@ -1,12 +1,16 @@
-"""Reads what ``record`` wrote, as any program would: lines of JSON."""
+"""Reads what ``record`` wrote, as any program would: lines of JSON, judged by ``check_files``."""
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from strictreply.core import JSONObject
+from strictreply.testing.recordings import ReplyTally, check_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +38,16 @@ def _line(line: dict[str, Any]) -> RecordedLine:
     return RecordedLine(
         line["request"], line["response"], http["status"], http["headers"], ending, body
     )
+
+
+def judged(path: Path, tools: Sequence[object] = ()) -> list[list[str]]:
+    """Judge each line of a recording: the codes of its issues, in order of the lines.
+
+    Each of them must hold a reply.
+    """
+    found: list[JSONObject] = []
+    tally = check_files([path], tools=tools, into=ReplyTally(on_invalid=found.append))
+    assert (tally.complete, tally.unreadable) == (True, [])
+
+    codes = {one["line"]: [str(issue["code"]) for issue in one["issues"]] for one in found}
+    return [codes.get(number, []) for number in range(1, tally.replies + 1)]

@@ -19,16 +19,21 @@ from strictreply import Tool
 from strictreply.core import JSON
 from strictreply.core.schemas import KEYWORDS
 from strictreply.core.text import pointer_tokens
-from strictreply.schema._vocabulary import SchemaRule
-from strictreply.testing import Fault, Kind, faults
-from strictreply.testing._steps import CANARY, Target
-from strictreply.testing.faults._catalogue import Entry, FaultNotMade
-from strictreply.testing.faults._constraint_faults import below_minimum
+from strictreply.schema import SchemaRule
+from strictreply.testing import Fault, Kind, faults, ok
+from strictreply.testing._steps import Target
+from strictreply.testing.faults import (
+    Entry,
+    FaultNotMade,
+    below_minimum,
+    misspelled_key,
+    wrong_type,
+)
 from strictreply.testing.faults._formats import at_twelve_hours, units_as_clock, units_in_words
 from strictreply.testing.faults._spots import MAX_SIZE, MAX_SPOTS, Spot, spots_of
-from strictreply.testing.faults._type_and_key_faults import misspelled_key, wrong_type
 from support.loops import some
 from support.testing.faults.schemas import schemas
+from support.testing.faults.spoken import CANARY
 from support.testing.tool_sample import SAMPLE
 
 TOOLS = {tool.name: tool for tool in map(sr.Tool.of, SAMPLE)}
@@ -358,7 +363,7 @@ def test_faults_of_a_tool_differ(tool: Tool) -> None:
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
 def test_what_is_invented_is_told(tool: Tool) -> None:
     """A fault names every place of the canary in its arguments; good arguments have none."""
-    assert CANARY not in json.dumps(Target.of(tool).clean)
+    assert CANARY not in json.dumps(ok.reply(tool).served)
     for fault in made_of(tool):
         assert (CANARY in fault.invented) == (CANARY in json.dumps(fault.served)), fault.source
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from strictreply import Tool
-from strictreply.testing._steps import CANARY
-from strictreply.testing.faults import _call_faults as call_faults
-from strictreply.testing.faults._catalogue import FaultNotMade
+from strictreply.testing import faults
+from strictreply.testing.faults import FaultNotMade
+from support.testing.faults.spoken import CANARY
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -30,7 +30,7 @@ def message_of(
     name: str, place: Any = "call", declared: Any = PING, args: Any = None
 ) -> dict[str, Any]:
     """Return the message that one fault writes."""
-    message: dict[str, Any] = getattr(call_faults, name)(declared, place=place, args=args).served[
+    message: dict[str, Any] = getattr(faults, name)(declared, place=place, args=args).served[
         "choices"
     ][0]["message"]
     return message
@@ -119,9 +119,9 @@ def test_a_structured_answer_has_another_form(name: str, answer: Any) -> None:
 def test_a_form_that_the_schema_takes_is_no_fault() -> None:
     """An answer that may be any text may be one that holds JSON."""
     text = {"type": "string"}
-    assert not list(call_faults.double_encoded_answer.all_for(text, place="json"))
+    assert not list(faults.double_encoded_answer.all_for(text, place="json"))
     with pytest.raises(FaultNotMade):
-        call_faults.double_encoded_answer(text, place="json")
+        faults.double_encoded_answer(text, place="json")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_the_content_is_no_text(name: str, content: Any) -> None:
 
 def test_flat_arguments_of_a_tool_without_any_are_made_up() -> None:
     """A tool without parameters has nothing to write flat: the model invents a member."""
-    fault = call_faults.flat_arguments(PING)
+    fault = faults.flat_arguments(PING)
     assert fault.invented[:1] == (CANARY,)
     assert fault.place == "union"
 
@@ -184,7 +184,7 @@ def test_a_name_in_other_case_is_another_name(name: str, spelled: str) -> None:
 def test_a_name_without_letters_has_no_other_case() -> None:
     """A fault that would change nothing is not made."""
     assert not list(
-        call_faults.tool_in_other_case.all_for(Tool.from_json_schema("42", {"type": "object"}))
+        faults.tool_in_other_case.all_for(Tool.from_json_schema("42", {"type": "object"}))
     )
 
 
@@ -256,7 +256,7 @@ def test_a_good_call_stands_before_the_bad_one() -> None:
 )
 def test_what_a_request_must_say_is_told(name: str, needs: dict[str, Any]) -> None:
     """A reply that is good for other requests is a fault only under these keywords."""
-    assert getattr(call_faults, name)(PING).needs == needs
+    assert getattr(faults, name)(PING).needs == needs
 
 
 @pytest.mark.parametrize(
@@ -274,4 +274,4 @@ def test_the_calls_stand_where_or_as_they_may_not(name: str, member: str, value:
 
 def test_the_leaked_token_is_told_as_invented() -> None:
     """The token can come from nowhere else than the model, so a prompt that holds it is an echo."""
-    assert call_faults.leaked_token_in_tool(PING).invented == ("<|channel|>commentary",)
+    assert faults.leaked_token_in_tool(PING).invented == ("<|channel|>commentary",)

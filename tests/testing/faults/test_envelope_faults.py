@@ -11,22 +11,23 @@ from typing import Any
 import pytest
 
 from strictreply import Tool
-from strictreply.testing._steps import CANARY, PROSE, Target
-from strictreply.testing.faults import _envelope_faults as envelope_faults
+from strictreply.testing import faults, ok
 from support.testing.faults.reply_laws import as_json
+from support.testing.faults.spoken import CANARY, PROSE
 
 MESSAGE = {"role": "assistant", "content": PROSE, "refusal": None}
+GOOD: Any = ok.answer().served
 PING = Tool.from_json_schema("ping", {"type": "object", "properties": {}})
 
 
 def served_by(name: str) -> Any:
     """Return the response that one fault serves."""
-    return as_json(getattr(envelope_faults, name)().served)
+    return as_json(getattr(faults, name)().served)
 
 
 def choice_of(name: str, tool: Tool | None = None) -> dict[str, Any]:
     """Return the choice that one fault serves."""
-    choice: dict[str, Any] = getattr(envelope_faults, name)(tool).served["choices"][0]
+    choice: dict[str, Any] = getattr(faults, name)(tool).served["choices"][0]
     return choice
 
 
@@ -44,7 +45,7 @@ def choice_of(name: str, tool: Tool | None = None) -> dict[str, Any]:
 )
 def test_the_choices_are_something_else(name: str, choices: Any) -> None:
     """All but the choices is as it was."""
-    assert served_by(name) == Target.of().clean | {"choices": choices}
+    assert served_by(name) == GOOD | {"choices": choices}
 
 
 def test_the_choices_are_missing_or_too_many() -> None:
@@ -72,7 +73,7 @@ def test_the_message_is_something_else(name: str, message: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "response"),
     [
-        ("response_in_array", [Target.of().clean]),
+        ("response_in_array", [GOOD]),
         ("response_as_number", 42),
         ("null_response", None),
         ("empty_response", {}),
@@ -86,7 +87,7 @@ def test_the_response_is_something_else(name: str, response: Any) -> None:
 
 def test_a_response_may_be_the_text_of_the_completion() -> None:
     """The completion can be read, by who reads twice."""
-    assert json.loads(served_by("response_as_text")) == Target.of().clean
+    assert json.loads(served_by("response_as_text")) == GOOD
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_response_may_be_the_text_of_the_completion() -> None:
 )
 def test_what_an_error_says_is_invented(name: str) -> None:
     """The words of a server may hold the model's, so they may not come back in a prompt either."""
-    assert getattr(envelope_faults, name)().invented[:1] == (CANARY,)
+    assert getattr(faults, name)().invented[:1] == (CANARY,)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_a_refusal_stands_in_its_own_member(name: str, content: str | None) -> N
     choice = choice_of(name)
     assert (choice["finish_reason"], choice["message"]["content"]) == ("stop", content)
     assert CANARY in choice["message"]["refusal"]
-    assert getattr(envelope_faults, name)().invented[:1] == (CANARY,)
+    assert getattr(faults, name)().invented[:1] == (CANARY,)
 
 
 @pytest.mark.parametrize(
@@ -198,4 +199,4 @@ def test_tools_were_to_be_called_and_none_is() -> None:
 def test_reasoning_is_invented(name: str) -> None:
     """The model's reasoning may not come back in a prompt, other than in its own turn."""
     assert CANARY in choice_of(name)["message"]["reasoning_content"]
-    assert getattr(envelope_faults, name)().invented[:1] == (CANARY,)
+    assert getattr(faults, name)().invented[:1] == (CANARY,)

@@ -12,11 +12,10 @@ import openai
 import pytest
 
 import strictreply as sr
-from strictreply.testing import HTTPReply, Kind, LoopbackServer, ScriptedModel
-from strictreply.testing._steps import CANARY, ReplyPlace
-from strictreply.testing.faults import _transport_faults as http
-from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing import HTTPReply, Kind, LoopbackServer, ReplyPlace, ScriptedModel, faults
+from strictreply.testing.faults import Entry
 from support.served_faults import CALL, CALLED, SEARCH, ask, ask_in_memory, codes_of, entries_of
+from support.testing.faults.spoken import CANARY
 
 FINAL = {
     *(
@@ -79,15 +78,15 @@ def test_a_good_reply_after_it_recovers_unless_it_is_final(entry: Entry) -> None
 @pytest.mark.parametrize(
     ("entry", "seconds"),
     [
-        (http.rate_limited, None),
-        (http.rate_limited_seconds, 2.0),
-        (http.rate_limited_milliseconds, 1.5),
-        (http.rate_limited_date, 5.0),
-        (http.rate_limited_zero, 0.0),
-        (http.rate_limited_negative, None),
-        (http.rate_limited_hour, 3600.0),
-        (http.rate_limited_garbage, None),
-        (http.service_unavailable, 1.0),
+        (faults.rate_limited, None),
+        (faults.rate_limited_seconds, 2.0),
+        (faults.rate_limited_milliseconds, 1.5),
+        (faults.rate_limited_date, 5.0),
+        (faults.rate_limited_zero, 0.0),
+        (faults.rate_limited_negative, None),
+        (faults.rate_limited_hour, 3600.0),
+        (faults.rate_limited_garbage, None),
+        (faults.service_unavailable, 1.0),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
@@ -106,7 +105,7 @@ def test_an_http_fault_needs_no_tool(entry: Entry) -> None:
     for fault in (entry(), entry(SEARCH)):
         assert fault.kind is Kind.HTTP
         assert isinstance(fault.served, HTTPReply)
-        assert fault.needs == ({"stream": False} if entry is http.unasked_stream else {})
+        assert fault.needs == ({"stream": False} if entry is faults.unasked_stream else {})
 
 
 @pytest.mark.parametrize(
@@ -114,7 +113,7 @@ def test_an_http_fault_needs_no_tool(entry: Entry) -> None:
 )
 def test_the_bomb_is_bounded(tool: object, place: ReplyPlace) -> None:
     """Under 32 KB on the wire, in memory more than the gate's 16 MB and at most 32 MB of JSON."""
-    served = http.gzip_bomb(tool, place=place).served
+    served = faults.gzip_bomb(tool, place=place).served
     assert isinstance(served, HTTPReply)
     assert len(served.body) < 1 << 15
     expanded = zlib.decompress(served.body, wbits=31)

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from strictreply import Tool
 from strictreply.core import DEFAULT_LIMITS
 from strictreply.core.text import pointer
-from strictreply.testing._steps import CANARY, Target
-from strictreply.testing.faults import _json_faults as json_faults
-from strictreply.testing.faults._catalogue import FaultNotMade, written
+from strictreply.testing import faults
+from strictreply.testing._steps import Target
+from strictreply.testing.faults import FaultNotMade
 from strictreply.testing.faults._json_faults import slots
 from support.loops import some
+from support.testing.faults.spoken import CANARY
 
 SCHEMA: dict[str, Any] = {
     "properties": {"q": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "boolean"}}
@@ -43,7 +44,7 @@ VALUES = (
 
 def text_of(name: str, at: str = "", *, tool: Tool = ORDER, args: Any = None) -> str:
     """Return the arguments' text that one fault writes."""
-    fault = getattr(json_faults, name)(tool, at, args=args)
+    fault = getattr(faults, name)(tool, at, args=args)
     text: str = fault.served["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
     return text
 
@@ -53,7 +54,8 @@ def test_a_slot_gives_the_text_back_when_its_own_value_is_put_in(value: Any) -> 
     """Writing what was there changes nothing, in every slot of an answer."""
     target = Target(value, "json")
     for slot in some(slots(target)):
-        assert slot.before + written(slot.value) + slot.after == target.text(value)
+        own = json.dumps(slot.value, ensure_ascii=False)
+        assert slot.before + own + slot.after == target.text(value)
 
 
 @given(value=st.dictionaries(st.text(), SCALARS, min_size=1, max_size=4))
@@ -74,7 +76,7 @@ def test_a_slot_is_where_its_pointer_says(value: dict[str, Any]) -> None:
 def test_a_member_can_always_be_had(value: Any) -> None:
     """Where the value has no member the model makes one up, the only one of an object."""
     target = Target(value, "json")
-    [spoiled] = json_faults.unquoted_key.make(target)
+    [spoiled] = faults.unquoted_key.make(target)
     assert spoiled == (target.completion(f'{{{CANARY}: "{CANARY}"}}'), "", None, None)
 
 
@@ -186,14 +188,14 @@ def test_a_text_breaks_off(name: str, text: str) -> None:
 def test_a_spelling_is_of_the_value_that_was_given(name: str, value: Any, spelled: str) -> None:
     """A fault of notation writes the good value; a text that is JSON without quotes is made up."""
     tool = Tool.from_json_schema("f", {"type": "object", "properties": {"x": {}}})
-    served: Any = json_faults.__dict__[name](tool, "x", args={"x": value}).served
+    served: Any = faults.entry_named(name)(tool, "x", args={"x": value}).served
     text = served["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
     assert text.removesuffix("}") == f'{{"x": {spelled}'
 
 
 def test_the_place_can_be_chosen() -> None:
     """``at`` names the member to spoil, and the fault tells its pointer."""
-    assert json_faults.duplicate_key(ORDER, "n", args=ARGS).at == "/n"
+    assert faults.duplicate_key(ORDER, "n", args=ARGS).at == "/n"
     assert (
         text_of("duplicate_key", "n", args=ARGS)
         == f'{{"q": "tea", "n": 5, "n": "{CANARY}", "b": true}}'
@@ -202,9 +204,9 @@ def test_the_place_can_be_chosen() -> None:
 
 def test_only_values_of_the_sort_are_spoiled() -> None:
     """A fault of numbers is made only on numbers."""
-    assert [fault.at for fault in json_faults.nan.all_for(ORDER, args=ARGS)] == ["/n"]
+    assert [fault.at for fault in faults.nan.all_for(ORDER, args=ARGS)] == ["/n"]
     with pytest.raises(FaultNotMade):
-        json_faults.nan(ORDER, "q", args=ARGS)
+        faults.nan(ORDER, "q", args=ARGS)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +226,7 @@ def test_another_value_gives_its_place_where_there_is_none_of_the_sort(
 def test_a_member_is_made_up_where_there_is_none(name: str) -> None:
     """Of a tool without parameters the fault is made of a member that the model invented."""
     assert text_of(name, tool=PING).startswith(f'{{"{CANARY}": ')
-    assert getattr(json_faults, name)(PING).at == ""
+    assert getattr(faults, name)(PING).at == ""
 
 
 def test_the_caps_are_passed_by_little() -> None:
@@ -275,7 +277,7 @@ def test_a_text_is_spoiled_in_one_way(name: str, text: str) -> None:
 @pytest.mark.parametrize("name", ["prose_before", "think_block", "prose_after"])
 def test_what_stands_around_the_json_leaves_it_whole(name: str) -> None:
     """The good JSON is in the text as it was, and what was added is told as invented."""
-    fault = getattr(json_faults, name)(SEARCH, args={"query": "tea"})
+    fault = getattr(faults, name)(SEARCH, args={"query": "tea"})
     assert CLEAN in text_of(name, tool=SEARCH, args=TEA)
     assert fault.invented[:1] == (CANARY,)
 
@@ -293,12 +295,12 @@ def test_arguments_without_members_are_spoiled_as_they_are(name: str) -> None:
 def test_a_text_of_a_made_up_member_is_spoiled_where_there_is_none(name: str) -> None:
     """A fault that needs a member is made of an invented one, which is listed as invented."""
     assert CANARY in text_of(name, tool=PING)
-    assert getattr(json_faults, name)(PING).invented[:1] == (CANARY,)
+    assert getattr(faults, name)(PING).invented[:1] == (CANARY,)
 
 
 def test_the_union_is_spoiled_as_one_text() -> None:
     """In the content the whole union is the text, not the arguments in it."""
-    fault = json_faults.trailing_comma(SEARCH, place="union", args={"query": "tea"})
+    fault = faults.trailing_comma(SEARCH, place="union", args={"query": "tea"})
     content: Any = fault.served
     target = Target.of(SEARCH, place="union", args={"query": "tea"})
     assert content["choices"][0]["message"]["content"] == f"{target.text(target.value)[:-1]},}}"
@@ -308,5 +310,5 @@ def test_an_empty_text_is_a_fault_of_any_tool() -> None:
     """It is no JSON, not even for a tool without parameters: that clients may read it so is a
     leniency of theirs.
     """
-    assert list(json_faults.empty_text.all_for(PING))
-    assert list(json_faults.empty_text.all_for(SEARCH))
+    assert list(faults.empty_text.all_for(PING))
+    assert list(faults.empty_text.all_for(SEARCH))

@@ -16,11 +16,17 @@ import pytest
 import strictreply as sr
 from streams.test_stream_faults_refused import INSTEAD, TARGETS, contract_of, made
 from strictreply.core import shape
-from strictreply.testing import Fault, HTTPReply, Kind, ScriptedModel, Step, no_backoff
-from strictreply.testing._responses_writer import as_response
-from strictreply.testing._wire import WireEnding
-from strictreply.testing.faults import CATALOGUE
-from strictreply.testing.faults._catalogue import Entry, Reading
+from strictreply.testing import (
+    Fault,
+    HTTPReply,
+    Kind,
+    ScriptedModel,
+    Step,
+    WireEnding,
+    no_backoff,
+    writer_named,
+)
+from strictreply.testing.faults import CATALOGUE, Entry, Reading
 from strictreply.testing.mounting import async_openai_client, openai_client
 from strictreply.wires import Api
 from support.loops import some
@@ -291,7 +297,7 @@ def test_a_whole_fault_in_a_stream_is_what_its_row_says(entry: Entry, api: Api) 
 
 def reply_of(contract: sr.Contract[Any], served: Any, api: Api) -> Any:
     """The reply in what is served, without ids; None where it is refused."""
-    response = served if api == "chat" else as_response(served, {})
+    response = served if api == "chat" else writer_named("responses").written(served, {})
     verdict = contract.check(response, api=api)
     return reply_told(verdict.reply) if isinstance(verdict, sr.Valid) else None
 
@@ -301,5 +307,5 @@ def test_a_row_tells_its_reading_in_words() -> None:
     assert CATALOGUE["nan"].by_default == "refused: json.not_finite"
     assert CATALOGUE["stream_name_missing"].by_default == "refused: shape.wrong_type"
     assert CATALOGUE["stream_id_missing"].by_default == "read as the good reply"
-    assert CATALOGUE["stream_without_done"].by_default.endswith("Responses: reply.broken_off")
+    assert CATALOGUE["stream_without_done"].by_default.endswith("other APIs: reply.broken_off")
     assert CATALOGUE["empty_text"].to_dict()["by_default"] == CATALOGUE["empty_text"].by_default

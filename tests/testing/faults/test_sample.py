@@ -15,9 +15,10 @@ import pytest
 
 import strictreply as sr
 from strictreply import Tool
-from strictreply.testing import Fault, HTTPReply, Kind, ScriptedModel, faults
-from strictreply.testing._steps import ReplyPlace, Target
-from strictreply.testing.faults._catalogue import Entry, is_refused
+from strictreply.testing import Fault, HTTPReply, Kind, ReplyPlace, ScriptedModel, faults
+from strictreply.testing._steps import Target
+from strictreply.testing.faults import Entry
+from strictreply.testing.faults._catalogue import is_refused
 from strictreply.testing.mounting import ScriptedClient, openai_client
 from support.scripted import USER
 from support.testing.faults.reply_laws import Client as JSONClient

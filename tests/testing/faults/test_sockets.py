@@ -10,8 +10,7 @@ import pytest
 
 import strictreply as sr
 from strictreply.testing import HTTPReply, Kind, LoopbackServer, ScriptedModel
-from strictreply.testing._steps import CANARY
-from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing.faults import Entry
 from support.served_faults import (
     ASKED,
     CALL,
@@ -22,6 +21,7 @@ from support.served_faults import (
     codes_of,
     entries_of,
 )
+from support.testing.faults.spoken import CANARY
 
 IMPATIENT = 0.2
 PATIENT = 30.0

@@ -15,17 +15,26 @@ import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
-from strictreply.testing import Fault, HTTPReply, Kind, LoopbackServer, ScriptedModel, ok
-from strictreply.testing._serving import render
-from strictreply.testing._steps import ReplyPlace, Target
-from strictreply.testing.faults import _stream_faults as stream_faults
-from strictreply.testing.faults._catalogue import Entry, FaultNotMade
+from strictreply.testing import (
+    Fault,
+    HTTPReply,
+    Kind,
+    LoopbackServer,
+    ReplyPlace,
+    ScriptedModel,
+    faults,
+    ok,
+)
+from strictreply.testing._steps import Target
+from strictreply.testing.faults import Entry, FaultNotMade
 from strictreply.testing.faults._stream_faults import GoodStream, stream_fault
 from strictreply.testing.faults._stream_faults import stream as streamed
 from strictreply.testing.mounting import async_openai_client, openai_client
 from support.loops import some
 from support.served_faults import entries_of
+from support.streamed_replies import CHAT, events
 from support.strict_streams import codes_of
+from support.testing.faults.spoken import strict_contract
 
 
 def search(query: str, limit: Annotated[int, Field(ge=1, le=20)] = 5) -> None:
@@ -260,10 +269,10 @@ def test_a_strict_reader_says_the_promised_code(
     entry: Entry, tool: object, place: ReplyPlace
 ) -> None:
     """No fault is read as a good reply, and the promised code is among those reported."""
-    target = Target.of(tool, place=place)
+    contract = strict_contract(tool, place)
     for fault in some(entry.all_for(tool, place=place)):
         assert isinstance(fault.served, HTTPReply)
-        assert fault.code in codes_of(fault.served, target.contract)
+        assert fault.code in codes_of(fault.served, contract)
 
 
 @targets
@@ -273,10 +282,9 @@ def test_a_strict_reader_takes_the_good_stream(tool: object, place: ReplyPlace) 
     """
     target = Target.of(tool, place=place)
     assert codes_of(streamed(*GoodStream(target).events), target.contract) == []
-    assert (
-        codes_of(render(ok.reply(tool, place=place).served, {"stream": True}), target.contract)
-        == []
-    )
+    good: Any = ok.reply(tool, place=place).served
+    sent = HTTPReply(200, CHAT.stream_headers, events(good), framing="chunked")
+    assert codes_of(sent, strict_contract(tool, place)) == []
 
 
 def test_a_fault_that_is_none_is_found() -> None:
@@ -286,7 +294,7 @@ def test_a_fault_that_is_none_is_found() -> None:
     )
     served = nothing_wrong(SEARCH).served
     assert isinstance(served, HTTPReply)
-    assert codes_of(served, Target.of(SEARCH).contract) == []
+    assert codes_of(served, strict_contract(SEARCH, "call")) == []
 
 
 @entries
@@ -298,9 +306,7 @@ def test_a_fault_of_streams_needs_a_stream(entry: Entry) -> None:
     assert fault.source.startswith(f"faults.{entry.name}(")
 
 
-@pytest.mark.parametrize(
-    "entry", [stream_faults.stream_finish_before_end, stream_faults.stream_index_gap]
-)
+@pytest.mark.parametrize("entry", [faults.stream_finish_before_end, faults.stream_index_gap])
 def test_what_needs_a_bracket_or_a_call_is_not_made_of_prose(entry: Entry) -> None:
     """A plain answer has no JSON to break and no call."""
     with pytest.raises(FaultNotMade):
@@ -309,22 +315,22 @@ def test_what_needs_a_bracket_or_a_call_is_not_made_of_prose(entry: Entry) -> No
 
 def test_a_name_of_one_letter_has_no_pieces() -> None:
     """The name of a call cannot come in pieces when it has only one."""
-    assert list(stream_faults.stream_name_in_pieces.all_for(PING)) == []
+    assert list(faults.stream_name_in_pieces.all_for(PING)) == []
 
 
 @pytest.mark.parametrize(
     "entry",
     [
         *(
-            stream_faults.stream_cut_in_event,
-            stream_faults.stream_reset,
-            stream_faults.stream_hang,
-            stream_faults.stream_comments_forever,
+            faults.stream_cut_in_event,
+            faults.stream_reset,
+            faults.stream_hang,
+            faults.stream_comments_forever,
         ),
         *(
-            stream_faults.stream_ends_early,
-            stream_faults.stream_endless_text,
-            stream_faults.stream_html_page,
+            faults.stream_ends_early,
+            faults.stream_endless_text,
+            faults.stream_html_page,
         ),
     ],
     ids=lambda entry: entry.name,

@@ -15,16 +15,10 @@ import pytest
 
 import strictreply
 from strictreply.testing import Asked, Fault, faults
-from strictreply.testing._probing.client_verdicts import (
-    STORM,
-    AppWatch,
-    ClientVerdict,
-    question,
-    verdict_on,
-)
+from strictreply.testing._probing.client_verdicts import STORM, AppWatch, question, verdict_on
 from strictreply.testing.probing import Probe
 from strictreply.testing.subjects import ProbeWorker
-from strictreply.testing.survival import ProbeRun
+from strictreply.testing.survival import ClientVerdict, ProbeRun
 from support.testing.probing import sample_apps
 
 SAMPLES = Path(sample_apps.__file__).parent

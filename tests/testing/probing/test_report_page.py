@@ -11,17 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from strictreply.testing._probing.report_page import report_page
+from strictreply.testing.probing import REPORT_FORMS
 from strictreply.testing.survival import FINDINGS, Baseline, ProbeOutcome
 from support.browser import Page, measured, needs_chromium, numbers, opened, picture
 from support.testing.probing.reports import FULL, HOSTILE, SURVIVED
+
+html_page = REPORT_FORMS["html"]
 
 
 def test_nothing_runs_and_nothing_is_loaded() -> None:
     """No script, no image, no frame, no link but to its own places: one file, and a policy that
     would stop others.
     """
-    page = Page(report_page(FULL))
+    page = Page(html_page(FULL))
     assert not {"script", "link", "img", "iframe", "object", "form"} & set(page.tags)
     assert not {"src", "onclick", "onerror"} & {name for name, _ in page.attributes}
     assert any(value and value.startswith("default-src 'none'") for _, value in page.attributes)
@@ -29,7 +31,7 @@ def test_nothing_runs_and_nothing_is_loaded() -> None:
 
 def test_hostile_text_stays_text() -> None:
     """The page shows a served reply to the letter, in the text and nowhere else."""
-    page = Page(report_page(FULL))
+    page = Page(html_page(FULL))
     assert page.text.count(f"arguments reads {HOSTILE}") == len(FULL.findings)
     assert f"Survival report: shop:app {HOSTILE}" in page.text
 
@@ -38,7 +40,7 @@ def test_every_finding_is_told_with_what_to_do() -> None:
     """Each finding has its fault, its code, its lines to look and reproduce; each outcome what it
     means.
     """
-    text = Page(report_page(FULL)).text
+    text = Page(html_page(FULL)).text
     for run in FULL.findings:
         assert all(
             word in text
@@ -52,7 +54,7 @@ def test_every_finding_is_told_with_what_to_do() -> None:
 
 def test_every_place_can_be_linked_to() -> None:
     """Each cause and each finding has an id of its own, and every link leads to one."""
-    page = Page(report_page(FULL))
+    page = Page(html_page(FULL))
     places = [value for name, value in page.attributes if name == "id"]
     assert len(places) == len(set(places)) >= len(FULL.findings) + len(FULL.causes)
     assert {value for name, value in page.attributes if name == "href"} <= {
@@ -62,14 +64,14 @@ def test_every_place_can_be_linked_to() -> None:
 
 def test_causes_are_ranked_by_harm() -> None:
     """The list of causes and the sections stand in the order of the report."""
-    text = Page(report_page(FULL)).text
+    text = Page(html_page(FULL)).text
     found = [text.index(f"{cause.harm}: {cause.words}") for cause in FULL.causes]
     assert found == sorted(found)
 
 
 def test_the_survived_are_folded() -> None:
     """Runs that are no findings are folded; a good report has nothing else."""
-    page = Page(report_page(SURVIVED))
+    page = Page(html_page(SURVIVED))
     assert page.tags.count("details") == 2
     assert ("open", None) not in page.attributes
     assert "What to do:" not in page.text
@@ -82,7 +84,7 @@ def test_what_is_new_against_a_baseline_is_marked() -> None:
     """
     known = Baseline(FULL.app, [run for run in FULL.runs if run.outcome is not ProbeOutcome.HUNG])
     compared = replace(FULL, baseline=known)
-    text = Page(report_page(compared)).text
+    text = Page(html_page(compared)).text
     new = {run.source for run in compared.new}
     assert 0 < len(new) < len(compared.findings)
     assert text.count(" · new") == len(new)
@@ -95,13 +97,13 @@ def test_a_browser_shows_the_counts(tmp_path: Path) -> None:
     """The rendered document holds the numbers of the report, no script ran, and a picture can be
     taken.
     """
-    dom = opened(tmp_path, report_page(FULL), "--dump-dom").decode()
+    dom = opened(tmp_path, html_page(FULL), "--dump-dom").decode()
     assert numbers(re.findall(r"<tfoot><tr>.*?</tr></tfoot>", dom, re.DOTALL)[0]) == ["7"] * (
         len(FINDINGS) + 4
     )
     assert "<title>Survival report" in dom
     assert "<script" not in dom
-    assert picture(tmp_path, report_page(FULL)).startswith(b"\x89PNG")
+    assert picture(tmp_path, html_page(FULL)).startswith(b"\x89PNG")
 
 
 @pytest.mark.one_lane
@@ -112,7 +114,7 @@ def test_it_is_readable_on_a_phone_and_its_filters_filter(tmp_path: Path) -> Non
     """
     known = Baseline(FULL.app, [run for run in FULL.runs if run.outcome is not ProbeOutcome.HUNG])
     compared = replace(FULL, baseline=known)
-    seen = measured(tmp_path, report_page(compared))
+    seen = measured(tmp_path, html_page(compared))
     assert seen["wide"] == []
 
     shown = seen["shown"]

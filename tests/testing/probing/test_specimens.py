@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strictreply.testing import HTTPReply, assistant, completion, native_call
-from strictreply.testing._chat_writer import events
+from strictreply.testing import HTTPReply, Pause, WireEnding, assistant, completion, native_call
 from strictreply.testing._scripts import abridged
-from strictreply.testing._wire import Pause, WireEnding
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.specimens import excerpt, specimen
+from support.streamed_replies import events
 
 CLEAN = completion(assistant(None, [native_call("search", '{"query": "tea"}')]))
 

@@ -19,10 +19,9 @@ from typing import TypeVar
 import pytest
 
 import strictreply
-from strictreply.core import JSONObject
-from strictreply.testing import LoopbackServer, ScriptedModel, ok
+from strictreply.core import JSON, JSONObject
+from strictreply.testing import HTTPReply, LoopbackServer, ScriptedModel, ok
 from strictreply.testing._probing.behaviour import Behaviour
-from strictreply.testing._wire import Served
 from strictreply.testing.faults import CATALOGUE
 from strictreply.testing.subjects import ProbeStage, ProbeWorker, Service
 from strictreply.testing.survival import ProbeOutcome, Unusable
@@ -115,7 +114,7 @@ def test_a_worker_that_hangs_can_be_killed() -> None:
     class Noticing(ScriptedModel):
         """A subject that records when it was called."""
 
-        def __call__(self, request: JSONObject) -> Served:
+        def __call__(self, request: JSONObject) -> JSON | HTTPReply:
             """Answer as scripted."""
             asked.set()
             return super().__call__(request)

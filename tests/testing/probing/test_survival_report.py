@@ -13,18 +13,21 @@ import pytest
 
 from strictreply.testing import Kind
 from strictreply.testing._probing.behaviour import Behaviour, judged
-from strictreply.testing._probing.report_page import junit_xml, report_json
-from strictreply.testing._steps import Harm
+from strictreply.testing.probing import REPORT_FORMS
 from strictreply.testing.survival import (
     FINDINGS,
     OUTCOMES,
     Baseline,
+    Harm,
     ProbeOutcome,
     ProbeRun,
     Report,
 )
 from support.testing.probing import reports
 from support.testing.probing.reports import FULL, HOSTILE, SURVIVED
+
+in_json = REPORT_FORMS["json"]
+in_junit = REPORT_FORMS["junit"]
 
 
 def run(
@@ -162,7 +165,7 @@ def test_a_baseline_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
         from_source(ProbeOutcome.CRASHED, source)
         for source in ("same", "worse", "fixed", "skipped")
     ]
-    path.write_text(json.dumps(report_json(report(*before))), encoding="utf-8")
+    path.write_text(in_json(report(*before)), encoding="utf-8")
     now = replace(
         report(
             from_source(ProbeOutcome.CRASHED, "same"),
@@ -175,8 +178,8 @@ def test_a_baseline_tells_what_is_new_and_what_is_gone(tmp_path: Path) -> None:
     )
     assert {one.source for one in now.new} == {"worse", "another"}
 
-    assert report_json(now)["baseline"] == {"new": ["worse", "another"], "gone": ["fixed"]}
-    suite = ET.fromstring(junit_xml(now))[0]  # noqa: S314 - our own XML
+    assert json.loads(in_json(now))["baseline"] == {"new": ["worse", "another"], "gone": ["fixed"]}
+    suite = ET.fromstring(in_junit(now))[0]  # noqa: S314 - our own XML
     assert (suite.get("failures"), suite.get("skipped")) == ("2", "2")
     assert len(suite.findall("testcase/failure")) == 2
 
@@ -265,7 +268,7 @@ def test_a_crash_names_the_librarys_frame() -> None:
         ProbeOutcome.CRASHED, "KeyError at shop.py:7", frame="openai._base:Client.post:12"
     )
     assert judged(crash, [], None)[1] == "KeyError at shop.py:7 in openai._base:Client.post:12"
-    assert report_json(FULL)["runs"][0].keys() >= {"frame", "detail"}
+    assert json.loads(in_json(FULL))["runs"][0].keys() >= {"frame", "detail"}
 
 
 def test_nothing_is_accepted_where_nothing_is_the_good_result() -> None:
@@ -293,7 +296,7 @@ def test_what_has_one_meaning_may_be_read(good: str | None, outcome: ProbeOutcom
 
 def test_the_members_are_fixed() -> None:
     """Outcomes are counted by name, and each run says what it was and what became of it."""
-    told = json.loads(json.dumps(report_json(FULL)))
+    told = json.loads(in_json(FULL))
     assert told["outcomes"] == {
         "accepted": 7,
         "crashed": 7,
@@ -327,15 +330,17 @@ def test_the_members_are_fixed() -> None:
 
 def test_survival_is_said() -> None:
     """A whole probe without findings survived; an interrupted one did not."""
-    assert report_json(SURVIVED)["survived"] is True
-    assert report_json(reports.report(ProbeOutcome.CLEAN, complete=False))["survived"] is False
+    assert json.loads(in_json(SURVIVED))["survived"] is True
+    assert (
+        json.loads(in_json(reports.report(ProbeOutcome.CLEAN, complete=False)))["survived"] is False
+    )
 
 
 def test_a_finding_is_a_failure() -> None:
     """Each run is a test case: findings fail, what does not apply is skipped, the rest pass; the
     counts agree.
     """
-    suite = ET.fromstring(junit_xml(FULL))[0]  # noqa: S314 - our own XML
+    suite = ET.fromstring(in_junit(FULL))[0]  # noqa: S314 - our own XML
     assert (suite.tag, suite.get("tests"), suite.get("errors")) == ("testsuite", "84", "7")
     assert (suite.get("failures"), suite.get("skipped")) == ("49", "7")
     assert len(suite.findall("testcase")) == 84
@@ -349,7 +354,7 @@ def test_a_finding_is_a_failure() -> None:
 
 def test_a_failure_says_how_to_see_it_again() -> None:
     """Its text holds what was served as text, the code, and both lines to look and to reproduce."""
-    failure = ET.fromstring(junit_xml(FULL)).find(".//failure")  # noqa: S314 - our own XML
+    failure = ET.fromstring(in_junit(FULL)).find(".//failure")  # noqa: S314 - our own XML
     assert failure is not None
     assert failure.get("type") == ProbeOutcome.ACCEPTED.value
     text = failure.text or ""
@@ -361,6 +366,6 @@ def test_a_failure_says_how_to_see_it_again() -> None:
 
 def test_survival_has_no_failures() -> None:
     """A good report is a green suite; its root is what pytest writes."""
-    root = ET.fromstring(junit_xml(SURVIVED))  # noqa: S314 - our own XML
+    root = ET.fromstring(in_junit(SURVIVED))  # noqa: S314 - our own XML
     assert (root.tag, root[0].get("failures"), root[0].get("time")) == ("testsuites", "0", "12.500")
     assert root.findall(".//failure") == []

@@ -35,6 +35,7 @@ from strictreply.core.calls import plain_request
 from strictreply.core.forms import as_json, peek
 from strictreply.core.judging import check_issues
 from strictreply.integrations import load
+from strictreply.wires import wire_of
 
 MADE_BY_INSTRUCTOR: Final = ("tools", "tool_choice", "parallel_tool_calls", "response_format")
 """What instructor makes of a response model itself, and is therefore left out of our requests."""
@@ -425,6 +426,7 @@ def _attempts(error: Any) -> Iterator[Attempt]:
             issues=issues,
             failure=None if failure is None else str(failure),
             usage=usage,
+            reply_at=wire_of(raw).reply_at,
         )
 
 

@@ -44,13 +44,14 @@ from strictreply.coordination import (
 from strictreply.coordination.actions import Permitted
 from strictreply.coordination.formats import AgentContext, CoordinationContext, SystemPromptBuilder
 from strictreply.coordination.validation import ActionAnswer, ValidationProcessor
-from strictreply.core import Failure, JSONObject, Message
+from strictreply.core import Failure, JSONObject, Message, Wire
 from strictreply.core.arguments import IN_AGENTS, helpful
 from strictreply.core.calls import Again, End, NextStep
 from strictreply.core.forms import peek
 from strictreply.integrations.langgraph._graph_state import RunState
 from strictreply.integrations.langgraph._run_loops import streak_after
-from strictreply.integrations.langgraph._thread_thoughts import with_sendable_thoughts
+from strictreply.integrations.langgraph._thread_turns import sent_turns
+from strictreply.wires import wire_named
 
 _SET_BY_THE_RUN: Final = frozenset(
     {"messages", "contract", "policy", "steering", "tools", "n", "stream"}
@@ -64,7 +65,7 @@ HandOver: TypeAlias = Literal["request", "history"]
 @helpful(IN_AGENTS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAgent:
-    """An agent that a chat-completions API answers for.
+    """An agent that a model answers for, through a wrapped client of whichever API.
 
     Raises ContractError when ``client`` is not wrapped, or ``request`` holds what the run itself
     sets (messages, contract, policy, steering, tools, n, stream) or a ``response_format`` other
@@ -76,7 +77,7 @@ class ChatAgent:
     client: StrictClient | AsyncStrictClient = field(repr=False)
     """What :func:`strictreply.wrap` returns, sync or async."""
     request: Mapping[str, Any] = field(repr=False)
-    """Keywords of ``chat.completions.create``, as ``model``."""
+    """Keywords of the client's own call, such as ``chat.completions.create``, as ``model``."""
     goal: str = ""
     """What the agent is for, in its system prompt."""
     instruction: str = ""
@@ -100,7 +101,8 @@ class ChatAgent:
                 f"agent {self.name!r} needs a wrapped client: client=strictreply.wrap(…)"
             )
 
-        if taken := sorted(_SET_BY_THE_RUN & set(self.request)):
+        taken = sorted({*_SET_BY_THE_RUN, self.wire.replay.keyword} & set(self.request))
+        if taken:
             raise ContractError(
                 f"agent {self.name!r}: leave {', '.join(taken)} out of request=; the run sets it"
             )
@@ -111,6 +113,11 @@ class ChatAgent:
             raise ContractError(
                 f"agent {self.name!r}: the schema of a reply is that of its actions; {remedy}"
             )
+
+    @property
+    def wire(self) -> Wire:
+        """The API that is asked."""
+        return wire_named(self.request.get("api") or self.client.api)
 
 
 def _is_reduced(annotation: Any) -> bool:
@@ -232,8 +239,5 @@ class GraphSettings:
             "contract": answer.contract,
             "policy": ActingBudget.of(budget, streak, self.content_limit.hard_limit),
             "steering": steering,
-            "messages": [
-                {"role": "system", "content": prompt},
-                *with_sendable_thoughts(thread, prompt, answer.contract),
-            ],
+            agent.wire.replay.keyword: sent_turns(thread, agent.wire, prompt, answer.contract),
         }

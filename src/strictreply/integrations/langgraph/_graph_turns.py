@@ -40,7 +40,6 @@ from strictreply.coordination.state import (
 from strictreply.coordination.steering import ContentLoop
 from strictreply.coordination.validation import with_reply_format
 from strictreply.core import Check, JSONObject, Message
-from strictreply.core.forms import without_thoughts
 from strictreply.core.text import compact, pointer, quote
 from strictreply.integrations.langgraph._graph_settings import ChatAgent, GraphSettings
 from strictreply.integrations.langgraph._graph_state import (
@@ -56,7 +55,7 @@ from strictreply.integrations.langgraph._graph_state import (
 )
 from strictreply.integrations.langgraph._next_state import follow
 from strictreply.integrations.langgraph._run_loops import streak_of, with_streak
-from strictreply.integrations.langgraph._thread_thoughts import with_kept_thoughts
+from strictreply.integrations.langgraph._thread_turns import spoken_message, with_kept_thoughts
 
 USER_SAID: Final = "The user said: "
 
@@ -148,7 +147,7 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
 
     # ``judging`` does not count the reply: that was done when it came.
     message = asked.transcript[-1]
-    spoken = without_thoughts(message)
+    spoken = spoken_message(message, agent.wire)
     result = yield from settings.processor.judging(spoken, agent, branch, state)
     state = with_reply_format(state, agent.name, result)
     reply: JSONObject = {"role": "assistant", "content": spoken.get("content")}
@@ -156,7 +155,8 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     if result.tool_calls:
         # calls are replayed natively, however they were written, together with their results
         reply |= {"content": None, "tool_calls": result.tool_calls}
-        reply = with_kept_thoughts(reply, message, request, answer.contract)
+        opening = request[agent.wire.replay.keyword][0]
+        reply = with_kept_thoughts(reply, message, agent.wire, opening, answer.contract)
     else:
         state = with_turn(state, agent.name, reply)
 

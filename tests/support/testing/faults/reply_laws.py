@@ -19,10 +19,9 @@ from tenacity import wait_none
 import strictreply as sr
 from strictreply import Code, Remedy, Tool
 from strictreply.core import JSON
-from strictreply.testing import Fault, HTTPReply, ScriptedModel, Step, ok
-from strictreply.testing._steps import ReplyPlace, Target
-from strictreply.testing._wire import Served
-from strictreply.testing.faults._catalogue import Entry
+from strictreply.testing import Fault, HTTPReply, ReplyPlace, ScriptedModel, Step, ok
+from strictreply.testing._steps import Target
+from strictreply.testing.faults import Entry
 from support.scripted import USER, Server
 
 ONCE = sr.RetryPolicy(max_retries=0, transport_retries=0)
@@ -132,7 +131,7 @@ class Client:
         return as_json(self.model(request))
 
 
-def as_json(served: Served) -> JSON:
+def as_json(served: JSON | HTTPReply) -> JSON:
     """Read what a client would of a response of status 200."""
     if not isinstance(served, HTTPReply):
         return served

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from strictreply.testing import Kind
-from strictreply.testing._probing.client_verdicts import ClientVerdict
-from strictreply.testing.survival import ProbeOutcome, ProbeRun, Report
+from strictreply.testing.survival import ClientVerdict, ProbeOutcome, ProbeRun, Report
 
 HOSTILE = "<script>document.title='owned'</script> & </pre> ]]> \"'"
 """What would act on a page, if it were not text."""
