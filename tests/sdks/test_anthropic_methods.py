@@ -153,6 +153,23 @@ def test_the_sdks_stream_is_judged_by_the_class(is_async: bool, beta: bool) -> N
 
 @BOTH
 @NAMESPACES
+def test_a_type_that_is_made_of_classes_is_judged(is_async: bool, beta: bool) -> None:
+    """``output_format=list[int]`` is judged as a class is, parsed and streamed."""
+    bad = message(text('[1, "x"]'))
+    good = message(text("[1, 2]"))
+    server = ClaudeServer(bad, good, bad, good)
+    guarded = messages_of(wrapped(server, is_async=is_async), beta=beta)
+    made = done(guarded.parse(**ASK, output_format=list[int]))
+    streamed = final(guarded.stream(**ASK, output_format=list[int]))
+
+    assert (made.parsed_output, streamed.parsed_output) == ([1, 2], [1, 2])
+    assert len(server.requests) == 4
+    schemas = [one["output_config"]["format"]["schema"]["type"] for one in server.bodies()]
+    assert schemas == ["array"] * 4
+
+
+@BOTH
+@NAMESPACES
 def test_raw_responses_hold_the_good_reply(is_async: bool, beta: bool) -> None:
     """The raw response is of the SDK's class, and its body is the good reply."""
     server = ClaudeServer(BAD, GOOD)
