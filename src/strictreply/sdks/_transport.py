@@ -486,7 +486,7 @@ def _members_alone(kind: Any) -> dict[str, object]:
 
     if sdk is not None and _own_decoder(kind) is not None:
         # the stand-in of the HTTP client has decoded the frames
-        members["_make_sse_decoder"] = lambda _: sdk.named("_streaming", "SSEDecoder")()
+        members["_make_sse_decoder"] = _plain_decoder
 
     return members
 
@@ -497,6 +497,10 @@ def _renewing(should_retry: Callable[..., bool]) -> Callable[..., bool]:
         return response.status_code == _UNAUTHORIZED and is_wanted
 
     return should_renew
+
+
+def _plain_decoder(self: object) -> object:
+    return sdk_for(self).named("_streaming", "SSEDecoder")()
 
 
 def _never_for_exceptions(_self: object, _error: object) -> tuple[bool, None]:
