@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -78,10 +79,15 @@ def _is_observed(client: Any) -> bool:
     if tracer is None:
         return False
 
-    trace: Any = import_module("opentelemetry.trace")
+    trace = _trace()
     is_own = "tracer_provider" in client.open_telemetry
     has_provider = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
     return is_own or has_provider or trace.get_current_span().get_span_context().is_valid
+
+
+@cache
+def _trace() -> Any:
+    return import_module("opentelemetry.trace")
 
 
 def _has_token_cache(client: Any) -> bool:

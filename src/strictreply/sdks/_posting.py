@@ -679,14 +679,13 @@ def _warn_caller(sender: object, words: str, category: type[Warning]) -> None:
 def _takes_bytes(client: object, options: JSONObject) -> bool:
     """Return whether a client sends an encoded body, and does not read it on the way.
 
-    The clients for clouds read it. So may a method put over the client's own, and who observes it.
+    The clients for clouds read it. So may a method put over the client's own.
     """
     if "extra_json" in options or not _READING.isdisjoint(vars(client)):
         return False
 
     # a log of details has the members of the body
-    sdk = sdk_for(client)
-    if _log_of(sdk.package).isEnabledFor(logging.DEBUG) or sdk.is_observing(client):
+    if _log_of(sdk_for(client).package).isEnabledFor(logging.DEBUG):
         return False
 
     kind: Any = type(client)
