@@ -120,7 +120,7 @@ class Transport:
             raise TypeError(f"{needed}{_instead_of_client(client, door.wire)}")
 
         self.client: Any = client
-        self.path = path
+        self.path: str = path
         self.door: Door = door
         self._resource_of = attrgetter(path)
         self._first = resource
