@@ -123,6 +123,7 @@ def test_our_corrections_keep_the_rules() -> None:
         if not fault.needs
     )
     contract = sr.Contract(tools=[TOOL])
+    asked = 0
     for fault in some(made):
         rules = ClaudeRules(ScriptedModel(fault, then=ok.call(TOOL, query="tea")))
         step = contract.next_request(ASK, api="messages")
@@ -130,3 +131,6 @@ def test_our_corrections_keep_the_rules() -> None:
             reply = answered(rules, step.request).json()
             assert not rules.refused, fault.id
             step = contract.next_request(step.request, reply, api="messages")
+            asked += 1
+
+    assert asked > 1
