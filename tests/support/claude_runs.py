@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-import pytest
 from pydantic import BaseModel, Field
 
 import strictreply as sr
 from support.anthropic_rules import RulesServer
-
-anthropic: Any = pytest.importorskip("anthropic", reason="needs the anthropic SDK")
+from support.claude import anthropic, http
 
 ASKED: dict[str, Any] = {"model": "claude", "max_tokens": 1000}
 
@@ -47,3 +46,14 @@ def raw_client(server: RulesServer, *, is_async: bool = False) -> Any:
 def client(server: RulesServer, *, is_async: bool = False, **given: Any) -> Any:
     """Return a wrapped client, with the tools that run here unless others are given."""
     return sr.wrap(raw_client(server, is_async=is_async), **{"tools": [search]} | given)
+
+
+def memory_client(server: RulesServer) -> Any:
+    """Return an async client of the SDK for a server in memory: it has no connections."""
+
+    async def handle(request: Any) -> Any:
+        status, kind, written = server.answer(request.url.path, json.loads(request.content))
+        return http.Response(status, headers={"content-type": kind}, content=written)
+
+    own = http.AsyncClient(transport=http.MockTransport(handle))
+    return anthropic.AsyncAnthropic(api_key="k", base_url="http://claude.test", http_client=own)
