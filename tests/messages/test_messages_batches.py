@@ -12,7 +12,8 @@ import strictreply as sr
 from strictreply.batch import FileRun, rows, validate_files
 from strictreply.cli._terminal import Status
 from support.anthropic_rules import History, Model, RulesServer, refusals
-from support.claude_runs import ASKED, THINKING, Total, anthropic, memory_client, raw_client
+from support.claude import anthropic
+from support.claude_runs import ASKED, THINKING, Total, memory_client, raw_client
 from support.cli.running import Command
 from support.messages import SEARCH, message, text, use
 
