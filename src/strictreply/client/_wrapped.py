@@ -167,8 +167,6 @@ class SentKeywords(TypedDict, total=False):
     """The system prompt, of Messages."""
     thinking: Mapping[str, Any]
     """How the model thinks, of Messages."""
-    top_k: int
-    """Number of the likeliest tokens that are sampled, of Messages."""
     extra_headers: Mapping[str, str] | None
     """HTTP headers beside the SDK's."""
     extra_query: Mapping[str, object] | None
