@@ -77,6 +77,15 @@ def test_the_public_api_needs_a_key_and_a_model(command: Command) -> None:
         assert "pass --model" in done.stderr
 
 
+def test_a_token_is_sent_in_place_of_a_key(command: Command) -> None:
+    """The library finds it by itself: no key is made up beside it."""
+    with RulesServer([text("tea")]) as server:
+        words = (*ASK, "--model", "claude", "--base-url", server.url)
+        done = command(*words, ANTHROPIC_AUTH_TOKEN="token")
+
+    assert (done.exit_code, json.loads(done.stdout)) == (0, {"answer": "tea"})
+
+
 def test_a_refused_key_is_told_without_it(command: Command) -> None:
     """The server's own words are told, from the body of an error of the API."""
     error = {"type": "authentication_error", "message": "bad key sk-ant-123456789"}

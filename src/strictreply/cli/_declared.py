@@ -39,6 +39,8 @@ class Provider:
     """What the public API is called."""
     demanded: Mapping[str, Any]
     """What the API demands of each request, beside its model and its messages."""
+    token: str = ""
+    """The environment variable of a token that the library finds by itself; empty for none."""
 
     @property
     def library(self) -> ModuleType:
@@ -55,7 +57,12 @@ class Provider:
 
 _OPENAI: Final = Provider("openai", "OpenAI", "OpenAIError", "the OpenAI API", {})
 _ANTHROPIC: Final = Provider(
-    "anthropic", "Anthropic", "AnthropicError", "the Anthropic API", {"max_tokens": 4096}
+    "anthropic",
+    "Anthropic",
+    "AnthropicError",
+    "the Anthropic API",
+    {"max_tokens": 4096},
+    "ANTHROPIC_AUTH_TOKEN",
 )
 
 
@@ -96,7 +103,7 @@ class Endpoint:
     @property
     def _has_token(self) -> bool:
         """Whether the library finds a token by itself."""
-        return bool(os.environ.get(self.provider.variable("AUTH_TOKEN")))
+        return bool(os.environ.get(self.provider.token))
 
     def _refuse_options(self) -> None:
         """End the command at options that no client can be made of.
