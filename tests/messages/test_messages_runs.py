@@ -332,3 +332,27 @@ def test_each_step_of_a_run_is_validated(is_async: bool) -> None:
     trace = (*paused.trace, *run.trace)
     assert {one.step for one in trace} >= {PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER}
     assert {one.status for one in trace} == {LineStatus.COMPLETED}
+
+
+@BOTH
+def test_an_answer_that_is_a_call_is_text_in_the_next_turn(is_async: bool) -> None:
+    """A call without a result would be refused; what it answered is kept as words."""
+
+    def answering(number: int, id_: str) -> list[Any]:
+        return [THOUGHT, use({"answer": {"n": number}}, id_, "final_answer")]
+
+    given = {"answer": Total, "answer_style": "tool"}
+    replies = [[THOUGHT, CALLED], answering(1, "toolu_b"), answering(4, "toolu_c")]
+    with RulesServer(*replies, answering(5, "toolu_d")) as server:
+        run = ran(server, is_async=is_async, given=given, **THINKING)
+        after = ran(
+            server, is_async=is_async, given=given, messages="and now", after=run, **THINKING
+        )
+
+    assert (run.answer, after.answer, server.refused) == (Total(n=4), Total(n=5), [])
+    turns = server.asked[3]["messages"]
+    assert turns[1]["content"] == server.sent[0]["content"]
+    assert turns[3:] == [
+        {"role": "assistant", "content": [text('{"n":4}')]},
+        {"role": "user", "content": "and now"},
+    ]
