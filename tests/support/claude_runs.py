@@ -45,7 +45,8 @@ def raw_client(server: RulesServer, *, is_async: bool = False) -> Any:
 
 def client(server: RulesServer, *, is_async: bool = False, **given: Any) -> Any:
     """Return a wrapped client, with the tools that run here unless others are given."""
-    return sr.wrap(raw_client(server, is_async=is_async), **{"tools": [search]} | given)
+    declared: dict[str, Any] = {"tools": [search]} | given
+    return sr.wrap(raw_client(server, is_async=is_async), **declared)
 
 
 def memory_client(server: RulesServer) -> Any:
