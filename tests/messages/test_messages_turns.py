@@ -375,3 +375,15 @@ def test_prompt_caches_keep_their_place() -> None:
     assert first.request["messages"][0] == turns[0]
     assert first.request["tools"][0]["cache_control"] == mark["cache_control"]
     assert json.dumps(first.request).count("cache_control") == 3
+
+
+def test_cached_tokens_count() -> None:
+    """The API counts them beside the others, and each is paid for."""
+    used = {
+        "input_tokens": 10,
+        "cache_read_input_tokens": 100,
+        "cache_creation_input_tokens": 7,
+        "output_tokens": 5,
+    }
+    step = CONTRACT.next_request(ASKED, message(text("tea"), usage=used), api="messages")
+    assert step.attempts[0].usage == sr.Usage(117, 5, 122)

@@ -69,7 +69,7 @@ ASKED = {
     **dict.fromkeys(_TOKEN_LIMITS, "gen_ai.request.max_tokens"),
     **{name: f"gen_ai.request.{name}" for name in _PARAMETERS},
 }
-# what the Messages API counts beside its input tokens, and the conventions among them
+# what the Messages API counts beside its input tokens
 _CACHED = {
     "cache_read_input_tokens": "gen_ai.usage.cache_read.input_tokens",
     "cache_creation_input_tokens": "gen_ai.usage.cache_creation.input_tokens",
@@ -358,8 +358,8 @@ def _of_response(attempt: Attempt) -> JSONObject:
 
 
 def _tokens(attempt: Attempt) -> tuple[tuple[str, int], ...]:
-    asked = attempt.usage.prompt_tokens + sum(_cached(attempt).values())
-    return ("input", asked), ("output", attempt.usage.completion_tokens)
+    usage = attempt.usage
+    return ("input", usage.prompt_tokens), ("output", usage.completion_tokens)
 
 
 def _cached(attempt: Attempt) -> dict[str, int]:

@@ -183,9 +183,11 @@ class UsageNames:
     completion: str
     """The member for those of the reply."""
     total: str
-    """The member for those of both."""
+    """The member for those of both; empty where the API writes no sum."""
     holder: str = "usage"
     """The member of a response that holds the others."""
+    prompt_beside: tuple[str, ...] = ()
+    """The members for tokens of the request that ``prompt`` does not count, such as cached ones."""
 
     @property
     def counts(self) -> tuple[str, str, str]:
@@ -232,6 +234,7 @@ class Usage:
         if not isinstance(usage, dict):
             return cls()
         prompt, answer, total = (_count(usage.get(name)) for name in names.counts)
+        prompt += sum(_count(usage.get(name)) for name in names.prompt_beside)
         return cls(prompt, answer, max(total, prompt + answer))
 
     def with_estimates(
@@ -485,7 +488,13 @@ def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -
         usage = attempt.raw.get(names.holder) if isinstance(attempt.raw, dict) else None
         written = _added(written, usage)
         counted += Usage.of(attempt.raw, names)
-    return written | dict(zip(names.counts, _COUNTS(counted), strict=True))
+
+    # of an API without a sum each count is one of those that were added
+    return (
+        written
+        if not names.total
+        else written | dict(zip(names.counts, _COUNTS(counted), strict=True))
+    )
 
 
 def without_transport(request: Mapping[str, object]) -> Mapping[str, object]:

@@ -243,7 +243,12 @@ def _reasons(response: JSON) -> list[str]:
 MESSAGES_API = Wire(
     name="messages",
     path="v1/messages",
-    usage=UsageNames("input_tokens", "output_tokens", "total_tokens"),
+    usage=UsageNames(
+        "input_tokens",
+        "output_tokens",
+        "",
+        prompt_beside=("cache_creation_input_tokens", "cache_read_input_tokens"),
+    ),
     conversation="messages",
     limits=limits_in,
     additions=_ADDITIONS,
