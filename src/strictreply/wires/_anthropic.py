@@ -27,7 +27,6 @@ from strictreply.wires._anthropic_turns import (
     TURNS,
     blocks_in,
     blocks_of,
-    call_of,
     draft_of,
     kind_of,
     message_of,
@@ -133,11 +132,13 @@ def _opened_blocks(
     plain: JSONObject, blocks: list[Any], needs_nothing: NeedsNothing | None
 ) -> Opened:
     lenient: tuple[str, ...] = ()
-    if needs_nothing is not None:
-        blocks, lenient = _in_api_form(blocks, needs_nothing)
+    draft = draft_of(blocks)
+    if needs_nothing is not None and not _is_in_api_form(draft):
+        blocks, lenient = _in_api_form(draft, blocks, needs_nothing)
+        draft = draft_of(blocks)
 
     return Opened(
-        draft_of(blocks),
+        draft,
         promised=plain.get("stop_reason") in PROMISING,
         lenient=lenient,
         is_exact=blocks is plain.get("content"),
@@ -147,14 +148,26 @@ def _opened_blocks(
     )
 
 
+def _is_in_api_form(draft: Draft) -> bool:
+    """Return whether no row can apply, which is nearly always so."""
+    ids: set[str] = set()
+    for call in draft.calls:
+        id_ = call.id
+        source: Any = call.source
+        if type(id_) is not str or not id_.strip() or id_ in ids:
+            return False
+        if type(source.get("input")) is not dict:
+            return False
+
+        ids.add(id_)
+
+    return True
+
+
 def _in_api_form(
-    blocks: list[Any], needs_nothing: NeedsNothing
+    draft: Draft, blocks: list[Any], needs_nothing: NeedsNothing
 ) -> tuple[list[Any], tuple[str, ...]]:
     """Return blocks whose calls are read as those of any API, and the rows needed for that."""
-    calls = [call_of(block) for block in blocks if kind_of(block) == CALL]
-    if not calls:
-        return blocks, ()
-
     message: JSONObject = {
         "role": "assistant",
         "content": None,
@@ -164,14 +177,13 @@ def _in_api_form(
                 "type": "function",
                 "function": {"name": call.name, "arguments": call.arguments},
             }
-            for call in calls
+            for call in draft.calls
         ],
     }
     read, rows = in_api_form(message, needs_nothing)
     if read is message:
         return blocks, ()
 
-    draft = draft_of(blocks)
     given: Any = peek(read, "tool_calls") or []
     mended = [
         replace(

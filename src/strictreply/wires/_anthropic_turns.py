@@ -45,7 +45,7 @@ def text_block(text: str) -> JSONObject:
 
 def kind_of(block: object) -> object:
     """Return the type of a block; None when it has none."""
-    return peek(block, "type")
+    return block.get("type") if type(block) is dict else peek(block, "type")
 
 
 def blocks_in(content: object) -> list[Any]:
@@ -58,14 +58,30 @@ def blocks_in(content: object) -> list[Any]:
     return [block if type(block) is dict else (object_in(block) or block) for block in content]
 
 
-def draft_of(content: Sequence[Any]) -> Draft:
+class _Came(list[Any]):
+    """The blocks of a turn as they came, with the calls that were read of them."""
+
+    __slots__ = ("calls",)
+    calls: tuple[DraftCall, ...]
+
+
+def draft_of(content: Iterable[Any]) -> Draft:
     """Return the draft that the blocks of a turn are."""
+    came = _Came(content)
+    came.calls = tuple(call_of(block) for block in came if kind_of(block) == CALL)
+    return Draft(text_of(came), came.calls, source=came)
+
+
+def text_of(content: Iterable[Any]) -> str | None:
+    """Return the text of blocks, joined; None where there is none."""
     texts = [block["text"] for block in content if _is_text(block)]
-    calls = tuple(call_of(block) for block in content if kind_of(block) == CALL)
-    return Draft("".join(texts) if texts else None, calls, source=content)
+    return "".join(texts) if texts else None
 
 
-def _is_text(block: object) -> bool:
+def _is_text(block: Any) -> bool:
+    if type(block) is dict:  # nearly always, and fast
+        return block.get("type") == TEXT and isinstance(block.get("text"), str)
+
     return kind_of(block) == TEXT and isinstance(peek(block, "text"), str)
 
 
@@ -103,8 +119,10 @@ def blocks_of(draft: Draft) -> list[Any]:
         came = []
 
     blocks = list(came)
-    if draft.text != draft_of(blocks).text:
+    if draft.text != text_of(blocks):
         blocks = _with_text(blocks, draft.text)
+    if isinstance(came, _Came) and draft.calls is came.calls:
+        return blocks  # nearly always
 
     calls = [_written_call(call) for call in draft.calls]
     given = [block for block in blocks if kind_of(block) == CALL]
