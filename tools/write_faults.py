@@ -61,6 +61,7 @@ def catalogue_page() -> str:
 
 def _row(entry: Entry) -> str:
     needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
+    over = ", over Messages alone" if entry.api else ""
     where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
 
     shown = specimen(entry).shown(MAX_CELL_CHARS).splitlines()
@@ -70,7 +71,7 @@ def _row(entry: Entry) -> str:
 
     what = entry.summary.replace("|", r"\|")
     verdicts = f"`{entry.code}` | {_default(entry)}"
-    cells = f"{what} | {'<br>'.join(served)} | {verdicts} | {where}{needs}"
+    cells = f"{what} | {'<br>'.join(served)} | {verdicts} | {where}{needs}{over}"
     return f"| `{entry.name}` | {cells} |"
 
 

@@ -27,9 +27,14 @@ CALL = ok.call(SEARCH, query="tea")
 CALLED = sr.ToolCall("search", {"query": "tea"}, "call_1")
 
 
-def entries_of(kind: Kind) -> list[Entry]:
-    """Return the faults of one kind, in the order of the catalogue."""
-    return [entry for entry in CATALOGUE.values() if entry.kind is kind]
+def entries_of(kind: Kind, api: str = "chat") -> list[Entry]:
+    """Return the faults of one kind that an API can have, in the order of the catalogue."""
+    return [entry for entry in entries_over(api) if entry.kind is kind]
+
+
+def entries_over(api: str = "chat") -> list[Entry]:
+    """Return the faults that an API can have, in the order of the catalogue."""
+    return [entry for entry in CATALOGUE.values() if entry.api in ("", api)]
 
 
 def ask(client: Any, transport_retries: int = 0) -> Any:

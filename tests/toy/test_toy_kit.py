@@ -304,5 +304,5 @@ def test_an_api_has_one_writer() -> None:
     assert writer_named("toy") is TOY_WRITER
     with pytest.raises(sr.ContractError, match="toy"):
         register_writer(ToyWriter(TOY))
-    with pytest.raises(sr.ContractError, match="chat, responses, toy"):
+    with pytest.raises(sr.ContractError, match="chat, responses, messages, toy"):
         writer_named("other")

@@ -67,11 +67,15 @@ if TYPE_CHECKING:
     from strictreply.sdks._types import (
         AsyncChat,
         AsyncClient,
+        AsyncMessages,
         AsyncResponses,
+        AsyncSDKClient,
         Chat,
         Completion,
+        Messages,
         Responses,
         SyncClient,
+        SyncSDKClient,
     )
 else:
     # the SDK is not imported: the class is that of the client at hand
@@ -104,6 +108,16 @@ class StrictClient(Wrapped[A_co], SyncClient):
     def responses(self) -> Responses:
         """The SDK's ``responses`` namespace, with every way to a response guarded."""
         return cast("Responses", self._guard.namespaces.kept("responses"))
+
+    @property
+    def messages(self) -> Messages:
+        """The SDK's ``messages`` namespace, with every way to a message guarded."""
+        return cast("Messages", self._guard.namespaces.kept("messages"))
+
+    @property
+    def beta(self) -> Any:
+        """The SDK's ``beta`` namespace, with every way to a reply guarded or refused."""
+        return self._guard.namespaces.kept("beta")
 
     def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply.
@@ -252,6 +266,16 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
     def responses(self) -> AsyncResponses:
         """The SDK's ``responses`` namespace, with every way to a response guarded."""
         return cast("AsyncResponses", self._guard.namespaces.kept("responses"))
+
+    @property
+    def messages(self) -> AsyncMessages:
+        """The SDK's ``messages`` namespace, with every way to a message guarded."""
+        return cast("AsyncMessages", self._guard.namespaces.kept("messages"))
+
+    @property
+    def beta(self) -> Any:
+        """The SDK's ``beta`` namespace, with every way to a reply guarded or refused."""
+        return self._guard.namespaces.kept("beta")
 
     async def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply; see :meth:`StrictClient.reply`."""
@@ -418,35 +442,35 @@ class WrapKeywords(ContractKeywords, total=False):
 
 @overload
 def wrap(
-    client: SyncClient, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
+    client: SyncSDKClient, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
 ) -> StrictClient[A]: ...
 @overload
 def wrap(
-    client: SyncClient, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
+    client: SyncSDKClient, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
 ) -> StrictClient[str]: ...
 @overload
 def wrap(
-    client: SyncClient, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
+    client: SyncSDKClient, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
 ) -> StrictClient[A]: ...
 @overload
 def wrap(
-    client: SyncClient, *, answer: object, **keywords: Unpack[WrapKeywords]
+    client: SyncSDKClient, *, answer: object, **keywords: Unpack[WrapKeywords]
 ) -> StrictClient[Any]: ...
 @overload
 def wrap(
-    client: AsyncClient, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
+    client: AsyncSDKClient, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
 ) -> AsyncStrictClient[A]: ...
 @overload
 def wrap(
-    client: AsyncClient, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
+    client: AsyncSDKClient, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
 ) -> AsyncStrictClient[str]: ...
 @overload
 def wrap(
-    client: AsyncClient, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
+    client: AsyncSDKClient, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
 ) -> AsyncStrictClient[A]: ...
 @overload
 def wrap(
-    client: AsyncClient, *, answer: object, **keywords: Unpack[WrapKeywords]
+    client: AsyncSDKClient, *, answer: object, **keywords: Unpack[WrapKeywords]
 ) -> AsyncStrictClient[Any]: ...
 @overload
 def wrap(client: object, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]) -> Any: ...

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import openai
+    from anthropic.resources import messages
     from openai.resources import chat, responses
     from openai.types.chat import ChatCompletion
 
-    SyncClient: TypeAlias = openai.OpenAI
-    AsyncClient: TypeAlias = openai.AsyncOpenAI
     Timeout: TypeAlias = openai.Timeout
     Chat: TypeAlias = chat.Chat
     AsyncChat: TypeAlias = chat.AsyncChat
     Responses: TypeAlias = responses.Responses
     AsyncResponses: TypeAlias = responses.AsyncResponses
+    Messages: TypeAlias = messages.Messages
+    AsyncMessages: TypeAlias = messages.AsyncMessages
     Completion: TypeAlias = ChatCompletion
+    SyncClient: TypeAlias = openai.OpenAI
+    AsyncClient: TypeAlias = openai.AsyncOpenAI
+
+
+class SyncSDKClient(Protocol):
+    """A sync client of an SDK that Stainless made."""
+
+    max_retries: int
+
+    def is_closed(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class AsyncSDKClient(Protocol):
+    """An async client of an SDK that Stainless made."""
+
+    max_retries: int
+
+    def is_closed(self) -> bool: ...
+
+    async def close(self) -> None: ...

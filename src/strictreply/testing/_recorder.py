@@ -17,9 +17,7 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
-
-from openai import AsyncOpenAI, OpenAI
+from typing import Any, Protocol, TypeVar
 
 from strictreply.batch.lines import LINE_LIMITS
 from strictreply.core import JSON, JSONObject, decode
@@ -34,15 +32,31 @@ from strictreply.testing._wire import HTTPReply, WireEnding
 from strictreply.testing.mounting import library_of
 from strictreply.wires import wire_of
 
-Client = TypeVar("Client", bound="OpenAI | AsyncOpenAI")
+
+class _Copied(Protocol):
+    """A client of an SDK that Stainless made."""
+
+    def with_options(self) -> object: ...
+
+
+Client = TypeVar("Client", bound=_Copied)
+
+_CLIENTS = {
+    ("openai", "OpenAI"),
+    ("openai", "AsyncOpenAI"),
+    ("anthropic", "Anthropic"),
+    ("anthropic", "AsyncAnthropic"),
+}
+"""The packages and names of the clients that are recorded, with what is derived from them."""
 
 # The headers of a response that are kept; no header of a request is.
 KEPT_HEADERS = frozenset(
     {"content-type", "content-encoding", "retry-after", "retry-after-ms", "date"}
 )
-_RECORDED = ("/chat/completions", "/responses")
+_RECORDED = ("/chat/completions", "/responses", "/v1/messages")
 _DONE = re.compile(
-    rb"^(?:data: ?\[DONE\]|event: ?response\.(?:completed|incomplete|failed))\r?$", re.MULTILINE
+    rb"^(?:data: ?\[DONE\]|event: ?(?:message_stop|response\.(?:completed|incomplete|failed)))\r?$",
+    re.MULTILINE,
 )
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 _OK = 200
@@ -102,6 +116,8 @@ class RecordedExchange:
                     parts = parts[:-1]
                 case {"choices": [*_, {"finish_reason": reason}]} if reason == BROKEN_OFF:
                     parts = parts[:-2]
+                case {"stop_reason": reason} if reason == BROKEN_OFF:
+                    parts = parts[:-2]
                 case _:
                     pass
 
@@ -154,9 +170,9 @@ class RecordingFile:
 
 
 def record(client: Client, path: str | Path, *, redact: RedactText | None = None) -> Client:
-    """Return a copy of an ``OpenAI`` or ``AsyncOpenAI`` client that records.
+    """Return a copy of an ``OpenAI`` or ``Anthropic`` client, or of an async one, that records.
 
-    A line of JSON is added to the file as the response to a call of either API ends, also when it
+    A line of JSON is added to the file as the response to a call of an API ends, also when it
     broke off or was closed early. What looks like a secret is left out; ``redact`` is given every
     text, to take out more. The copy shares the connections of its client, as with the SDK's
     ``with_options``: closing one closes both.
@@ -164,9 +180,10 @@ def record(client: Client, path: str | Path, *, redact: RedactText | None = None
     Raises TypeError for another client, OSError when the file cannot be written.
     """
     sdk: Any = client
-    if not issubclass(type(sdk), OpenAI | AsyncOpenAI):
+    bases = {(base.__module__.partition(".")[0], base.__name__) for base in type(sdk).__mro__}
+    if bases.isdisjoint(_CLIENTS):
         raise TypeError(
-            "record() takes an OpenAI or AsyncOpenAI client, "
+            "record() takes an OpenAI, AsyncOpenAI, Anthropic or AsyncAnthropic client, "
             f"not {type(sdk).__name__}; wrap its copy"
         )
 

@@ -20,6 +20,7 @@ from strictreply.batch.lines import LINE_LIMITS
 from strictreply.core import JSON, Channel, JSONObject, decode, shape
 from strictreply.core.calls import MIN_CREDENTIAL_CHARS, REDACTED
 from strictreply.core.forms import SHAPING, draft_of, is_response, read_request, read_tools
+from strictreply.testing._anthropic_writer import MESSAGES_WRITER
 from strictreply.wires import Api, wire_named, wire_of
 
 # Takes a text of a request or a response, returns what may be written of it.
@@ -305,6 +306,7 @@ class RecordingJudge:
 _KEYWORDS: Mapping[str, Callable[[JSONObject], JSONObject]] = {
     "chat": read_tools,
     "responses": read_request,
+    "messages": MESSAGES_WRITER.asked,
 }
 """What reads a request of an API into the keywords of chat completions."""
 
@@ -362,15 +364,19 @@ def _from_dump(record: JSONObject) -> Recording | str:
 
     found = (record.get(key) for key in ("response", "completion", "output"))
     response = next((value for value in found if isinstance(value, dict)), record)
-    is_reply = "choices" in response or is_response(response)
+    wire = wire_of(response)
+    is_reply = "choices" in response or is_response(response) or wire is MESSAGES_WRITER.wire
     if not is_reply and (response is record or not isinstance(http, dict)):
         return _no_reply(http)
 
     model = response.get("model") or request.get("model") or NO_NAME
     if "input" not in request:
         request = request | {"messages": []}
-    wire = wire_of(response)
-    asked = _KEYWORDS[wire.name](request)
+    try:
+        asked = _KEYWORDS[wire.name](request)
+    except ContractError as error:
+        return f"no contract can be made of its request: {error}"
+
     return Recording(str(model), _shaping(asked), response, api=cast("Api", wire.name))
 
 

@@ -10,13 +10,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from strictreply.core import JSON, JSONObject
 from strictreply.core.forms import read_request, reason_code
-from strictreply.testing._chat_writer import event, pieces_of, wrong_model
-from strictreply.testing._wire import CHAT, HTTPReply, ServedError, member
+from strictreply.testing._chat_writer import pieces_of, wrong_model
+from strictreply.testing._retelling import Retelling, respelt, retold
+from strictreply.testing._wire import HTTPReply, ServedError, member
 from strictreply.testing._writer import BaseWriter
 from strictreply.wires import wire_named
 
@@ -236,97 +236,20 @@ def response_pieces(response: JSON) -> list[JSON]:
     ]
 
 
-Part = TypeVar("Part")
-_OBJECT = re.compile(rb'\{"(?:id|error|message)": ')
+_OF_AN_ERROR = ("code", "message", "param")
 _OWN = re.compile(rb'"type": ?"response\.')
-_DONE = re.compile(rb"data: \[DONE\]\s*")
 
 
-def retold(
-    parts: tuple[bytes | Part, ...], request: JSONObject, *, endless: bool = False
-) -> tuple[bytes | Part, ...]:
-    """Translate the parts of a body into those of the Responses API.
-
-    The events of an ``endless`` body have no numbers, as the last ones are repeated.
-    """
-    if any(isinstance(part, bytes) and _OWN.search(part) for part in parts):
-        return parts  # recorded of the API itself
-
-    stream = _Translation(request, numbered=not endless)
-    return tuple(
-        _retold(part, request, stream) if isinstance(part, bytes) else part for part in parts
-    )
-
-
-def _retold(part: bytes, request: JSONObject, stream: _Translation) -> bytes:
-    if done := _DONE.search(part):
-        return _written(stream.ended(), part[: done.start()] + b"data: ", b"\n\n")
-
-    out = b""
-    at = 0
-    while found := _OBJECT.search(part, at):
-        value, end = _read(part, found.start())
-        before = part[at : found.start()]
-        read = part[found.start() : end]
-
-        kind = member(value, "object")
-        if kind == "chat.completion.chunk" and read.decode("utf-8", "ignore").encode() == read:
-            return out + _written(stream.events(value), before, part[end:])
-
-        if kind == "chat.completion":
-            read = _bytes_of(as_response(value, request))
-        elif before.startswith(b"event: error"):
-            details: Any = {name: member(value, name) for name in ("code", "message", "param")}
-            read = _bytes_of({"type": "error", **details})
-
-        out = out + before + read
-        at = end
-
-    return out + part[at:]
-
-
-def _read(part: bytes, start: int) -> tuple[Any, int]:
-    """Return the JSON that begins at a byte, and where it ends.
-
-    Returns None and the next byte when no JSON begins there.
-    """
-    text = part[start:].decode("utf-8", "surrogateescape")
-    try:
-        value, end = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return None, start + 1
-
-    return value, start + len(text[:end].encode("utf-8", "surrogateescape"))
-
-
-def _bytes_of(value: JSON) -> bytes:
-    """Write JSON; bytes that are not UTF-8 are written as they were read."""
-    try:
-        return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # half a character, which was escaped
-        return json.dumps(value).encode()
-
-
-def _written(events: Iterable[JSON], before: bytes, after: bytes) -> bytes:
-    """Write events between the bytes that stood around a chunk.
-
-    Each event has its name where those bytes are of an event.
-    """
-    written = b""
-    for one in events:
-        kind = member(one, "type")
-        name = b"event: %b\n" % kind.encode() if isinstance(kind, str) and before else b""
-        written += name + before + _bytes_of(one) + after
-    return written
-
-
-class _Translation:
+class _Translation(Retelling):
     """The chunks of one stream so far, as items.
 
     A text is a message; a call is an item under its own index.
     """
 
+    own = _OWN
+
     def __init__(self, request: JSONObject, *, numbered: bool) -> None:
+        self._request = request
         self._response: Any = as_response({"choices": [{"message": {}}]}, request)
         # where each stands, and what came of it
         self._items: dict[Any, tuple[JSONObject, JSONObject]] = {}
@@ -335,6 +258,17 @@ class _Translation:
         self._number = -1
         self._reason: JSON = None
         self._is_numbered = numbered
+
+    def whole(self, completion: JSON) -> JSON:
+        """Return a completion as a response."""
+        return as_response(completion, self._request)
+
+    def error(self, value: JSON, *, is_named: bool) -> JSON:
+        """Return an event that is named an error with the members of one; None for any other."""
+        if not is_named:
+            return None
+
+        return {"type": "error", **{name: member(value, name) for name in _OF_AN_ERROR}}
 
     def events(self, chunk: JSONObject) -> Iterator[JSON]:
         """Yield the events of a chunk, which may be spoiled."""
@@ -530,31 +464,12 @@ class ResponsesWriter(BaseWriter):
 
     def over_http(self, reply: HTTPReply, body: JSONObject) -> HTTPReply:
         """Return an HTTP response with the completions and chunks in its body translated."""
-        return replace(reply, parts=retold(reply.parts, body, endless=reply.endless))
+        # the last events of an endless body are repeated, so that they have no numbers
+        return retold(reply, _Translation(body, numbered=not reply.endless))
 
     def given_events(self, text: str) -> Iterator[bytes]:
-        """Cut a stream that a user gives into events.
-
-        The chunks of chat completions are spelt as the kit does, which can translate them; all
-        other events are as they were.
-        """
-        for piece in super().given_events(text):
-            reader = CHAT.reader()
-            found = [*reader.feed(piece), *reader.last()]
-            chunk = _given_chunk(found[0].data) if len(found) == 1 and not found[0].name else None
-            yield piece if chunk is None else event(chunk)
-
-
-def _given_chunk(data: Any) -> JSONObject | None:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-
-    if not isinstance(value, dict) or "choices" not in value:
-        return None
-
-    return {"id": value.get("id"), **value, "object": "chat.completion.chunk"}
+        """Cut a stream that a user gives into events; chunks are spelt as the kit does."""
+        return map(respelt, super().given_events(text))
 
 
 RESPONSES_WRITER = ResponsesWriter(RESPONSES)

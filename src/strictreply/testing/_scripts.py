@@ -17,17 +17,26 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from strictreply import Contract, Invalid, Tool
-from strictreply.core import JSON, Dialects, JSONObject, shape
+from strictreply.core import JSON, Dialects, JSONObject, decode, shape
 from strictreply.core.forms import SHAPING
 from strictreply.core.judging import callable_tools
 from strictreply.core.text import counted, printable
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._serving import assembled, render, sent_of, writer_of
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
-from strictreply.testing._wire import CallIds, HTTPReply, Served, error_reply, is_whole_stream
+from strictreply.testing._wire import (
+    CHAT,
+    CallIds,
+    HTTPReply,
+    Served,
+    error_reply,
+    is_whole_stream,
+)
 from strictreply.testing.mounting import (
     AsyncScriptedClient,
     ScriptedClient,
+    anthropic_client,
+    async_anthropic_client,
     async_openai_client,
     openai_client,
 )
@@ -120,16 +129,27 @@ class Demand:
         """Report whether the request's own gate refuses a fault.
 
         Of HTTP responses only a whole stream is judged, and strictly: what one server writes so is
-        served to apps all the same. The others are refused.
+        served to apps all the same. The others are refused. What another API alone can have is no
+        fault.
         """
+        if fault.api not in ("", writer_of(self.request).wire.name):
+            return False
+
         served = fault.served
         if not isinstance(served, HTTPReply):
             return not self.admits(served)
         if not (is_whole_stream(served) and self.request.get("stream")):
-            return True
+            return not self._is_good_body(served)
 
         reply = render(served, sent_of(self.request), writer_of(self.request))
         return not replace(self, dialects="strict").admits(assembled(reply.body))
+
+    def _is_good_body(self, reply: HTTPReply) -> bool:
+        """Report whether an HTTP response is a good reply in the form of the request's own API."""
+        wire = writer_of(self.request).wire
+        body: Any = decode(reply.body) if reply.framing == "length" else None
+        is_own = wire is not CHAT and wire.recognises(body) and not self.request.get("stream")
+        return is_own and self.admits(body)
 
     def admits(self, served: Served) -> bool:
         """Report whether a completion is a good reply to this very request.
@@ -354,6 +374,17 @@ class ScriptedModel:
     def async_openai(self, **options: object) -> AsyncOpenAI:
         """Return the async twin of :meth:`openai`."""
         return async_openai_client(self, **options)
+
+    def anthropic(self, **options: object) -> Any:
+        """Return a real ``anthropic.Anthropic`` over a transport in memory, as :meth:`openai`.
+
+        Raises ImportError without the SDK.
+        """
+        return anthropic_client(self, **options)
+
+    def async_anthropic(self, **options: object) -> Any:
+        """Return the async twin of :meth:`anthropic`."""
+        return async_anthropic_client(self, **options)
 
     def serve(self, **options: Any) -> LoopbackServer:
         """Return a loopback server of the script, for any client in any language.

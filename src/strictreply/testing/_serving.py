@@ -14,13 +14,18 @@ from strictreply import ContractError
 from strictreply.batch.lines import LINE_LIMITS
 from strictreply.core import JSON, EventReader, JSONObject, decode
 from strictreply.core.forms import DONE_DATA
+from strictreply.testing._anthropic_writer import MESSAGES_WRITER
 from strictreply.testing._chat_writer import CHAT_WRITER
 from strictreply.testing._responses_writer import RESPONSES_WRITER
 from strictreply.testing._wire import HTTPReply, Responder, Served, error_reply, http_error
 from strictreply.testing._writer import BaseWriter
 from strictreply.wires import WIRES
 
-WRITERS: dict[str, BaseWriter] = {"chat": CHAT_WRITER, "responses": RESPONSES_WRITER}
+WRITERS: dict[str, BaseWriter] = {
+    "chat": CHAT_WRITER,
+    "responses": RESPONSES_WRITER,
+    "messages": MESSAGES_WRITER,
+}
 """The known writers, by the names of their wires."""
 
 
@@ -111,11 +116,11 @@ def respond(
         model: JSON = {"id": "scripted", "object": "model", "created": 0, "owned_by": "strictreply"}
         return HTTPReply.json(200, {"object": "list", "data": [model]})
 
+    writer = next(one for one in WRITERS.values() if route == f"/{one.wire.path}")
     request = _object_in(body)
     if isinstance(request, HTTPReply):
-        return request
+        return render(request, {}, writer)
 
-    writer = next(one for one in WRITERS.values() if route == f"/{one.wire.path}")
     refusal = writer.refusal(request)
     if refusal is not None:
         return render(http_error(refusal), request, writer)
@@ -167,6 +172,10 @@ def _object_in(body: bytes) -> JSONObject | HTTPReply:
     return cast("JSONObject", value)
 
 
+_FIRST_EVENTS = {"response.": "responses", "message_": "messages", "content_block_": "messages"}
+"""How the first event of a stream is named, and the API that it is of; of no name, chat's."""
+
+
 def assembled(body: bytes) -> JSON:
     """Put a recorded stream together; None when it is empty.
 
@@ -174,14 +183,15 @@ def assembled(body: bytes) -> JSON:
     """
     reader = EventReader()
     sent = [*reader.feed(body), *reader.last()]
-    is_typed = bool(sent) and sent[0].name.startswith("response.")
-    assembly = WIRES["responses" if is_typed else "chat"].assembly(strict=True)
+    first = sent[0].name if sent else ""
+    api = next((api for begun, api in _FIRST_EVENTS.items() if first.startswith(begun)), "chat")
+    assembly = WIRES[api].assembly(strict=True)
 
     is_empty = True
     for name, data, _ in sent:
         if data == DONE_DATA:
             assembly.is_done = True
-        if assembly.is_done:
+        if assembly.is_done and api != "messages":  # of a message it counts what comes behind it
             break
 
         chunk: Any = decode(data, LINE_LIMITS)

@@ -335,6 +335,8 @@ class Fault(Step):
     """
     clean: JSON = field(default=None, repr=False)
     """The good completion that was spoiled; None for a recorded reply."""
+    api: str = ""
+    """The one API whose replies can have it, by the word for ``api=``; empty for any."""
 
     @property
     def channel(self) -> Channel:

@@ -150,21 +150,7 @@ class Writer(BaseWriter):
     def asked(self, body: JSONObject) -> JSONObject:
         """Return a request in the words of chat completions."""
         request = self.request(body)
-        tools: Any = request.given_tools
-        wanted = request.format
-        if isinstance(wanted, AnswerFormat):
-            wanted = replace(wanted, name=wanted.name or "answer", source=None)
-
-        plain = replace(
-            request,
-            source={"model": request.model},
-            conversation=[_message_of(turn) for turn in self.turns(request)],
-            given_tools=None,
-            tools=tuple(tools_of(tools or ())),
-            format=wanted,
-            limits={},
-        )
-        return CHAT.written(plain)
+        return in_chat_words(request, self.turns(request))
 
     def written(self, served: JSON, body: JSONObject) -> JSON:
         """Return the response to a request: of a reply in this API's form, of anything else it."""
@@ -178,6 +164,25 @@ class Writer(BaseWriter):
 
         status, written = self.error(reply.error)
         return HTTPReply.json(status, written, reply.headers)
+
+
+def in_chat_words(request: Request, turns: Iterable[RequestTurn]) -> JSONObject:
+    """Return a request of any API, with its conversation, in the words of chat completions."""
+    tools: Any = request.given_tools
+    wanted = request.format
+    if isinstance(wanted, AnswerFormat):
+        wanted = replace(wanted, name=wanted.name or "answer", source=None)
+
+    plain = replace(
+        request,
+        source={"model": request.model},
+        conversation=[_message_of(turn) for turn in turns],
+        given_tools=None,
+        tools=tuple(tools_of(tools or ())),
+        format=wanted,
+        limits={},
+    )
+    return CHAT.written(plain)
 
 
 def reply_in(served: object) -> ModelReply | None:

@@ -93,7 +93,8 @@ def _audited(event: str, args: tuple[object, ...]) -> None:
 
 
 # Known to no name server (RFC 2606): what is not mounted cannot get out.
-BASE_URL = "http://model.invalid/v1"
+_ORIGIN = "http://model.invalid"
+BASE_URL = f"{_ORIGIN}/v1"
 _DEFAULTS: dict[str, Any] = {"api_key": "made-up", "base_url": BASE_URL, "max_retries": 0}
 # More than the gate reads, and less than over a socket, as no clock ends the body before.
 MAX_ENDLESS_BYTES = 20_000_000
@@ -113,6 +114,27 @@ def async_openai_client(responder: Responder, **options: Any) -> openai.AsyncOpe
     """Make the async twin of :func:`openai_client`."""
     http_client = openai.DefaultAsyncHttpxClient(transport=transport(responder))
     return openai.AsyncOpenAI(**_DEFAULTS | options, http_client=http_client)
+
+
+def anthropic_client(responder: Responder, **options: Any) -> Any:
+    """Make a real ``anthropic.Anthropic`` that a responder answers in memory.
+
+    It does not retry unless ``options`` say so. Raises ImportError without the SDK.
+    """
+    return _anthropic_client("Anthropic", "DefaultHttpxClient", responder, options)
+
+
+def async_anthropic_client(responder: Responder, **options: Any) -> Any:
+    """Make the async twin of :func:`anthropic_client`."""
+    return _anthropic_client("AsyncAnthropic", "DefaultAsyncHttpxClient", responder, options)
+
+
+def _anthropic_client(name: str, http: str, responder: Responder, options: Any) -> Any:
+    sdk: Any = import_module("anthropic")
+    of_http: Any = getattr(sdk, http)
+    http_client = of_http(transport=transport(responder, library=library_of(of_http)))
+    given: dict[str, Any] = _DEFAULTS | {"base_url": _ORIGIN} | options
+    return getattr(sdk, name)(**given, http_client=http_client)
 
 
 def transport(responder: Responder, *, library: ModuleType | None = None) -> Any:

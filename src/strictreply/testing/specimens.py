@@ -13,6 +13,7 @@ from strictreply import Issue, Tool
 from strictreply.core import JSON, JSONObject
 from strictreply.core.schemas import FORMAT_SAMPLES
 from strictreply.core.text import printable
+from strictreply.testing._anthropic_writer import MESSAGES_WRITER
 from strictreply.testing._chat_writer import events
 from strictreply.testing._scripts import abridged
 from strictreply.testing._steps import Fault, Target
@@ -101,10 +102,12 @@ def _response(reply: HTTPReply, clean: JSON, limit: int) -> Iterator[str]:
                 yield printable(f"{name}: {value}")
 
     body = reply.body.decode("ascii", "backslashreplace")
-    streamed = _compact(b"".join(events(clean)).decode())
     lines = _compact(body)
+    own = MESSAGES_WRITER.stream(MESSAGES_WRITER.written(clean, {}), {})
+    told = (_compact(b"".join(one).decode()) for one in (events(clean), own))
+    streamed = next((good for good in told if set(lines) & set(good)), None)
 
-    if set(lines) & set(streamed):
+    if streamed is not None:
         yield from (printable(abridged(line, limit)) for line in _changes(streamed, lines))
     else:
         yield from map(printable, abridged(body, limit, json.dumps(clean)).splitlines())

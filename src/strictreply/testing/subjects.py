@@ -73,13 +73,15 @@ class ProbeWorker:
         """
         local = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
         model = dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_BASE"), base_url)
+        model["ANTHROPIC_BASE_URL"] = base_url.removesuffix("/v1")
+        keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), "sk-made-up-for-the-probe")
         command = (sys.executable, "-m", probe_worker.__name__, source, base_url, *clean)
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=os.environ | model | local | {"OPENAI_API_KEY": "sk-made-up-for-the-probe"},
+            env=os.environ | model | local | keys,
             start_new_session=True,  # Ctrl-C is for the probe, which ends its workers itself
         )
 

@@ -273,5 +273,6 @@ MESSAGES_API = Wire(
         emptied=lambda _plain: None,
     ),
     error_in=_error_in,
+    reply_at="/content",
 )
 """The wire of ``POST /v1/messages``."""

@@ -41,6 +41,9 @@ BLOCK_DELTA = "content_block_delta"
 BLOCK_STOP = "content_block_stop"
 
 _OF_START: Mapping[str, JSON] = {"content": [], "stop_reason": None, "stop_sequence": None}
+_OF_OTHERS: Mapping[object, str] = {CALL: "text", TEXT: "partial_json"}
+"""What a delta brings to other blocks alone: of these it would be lost."""
+
 _JUDGED = (TEXT, CALL)
 """The types of the blocks that are judged."""
 
@@ -82,9 +85,15 @@ class Block:
             elif name == "partial_json":
                 self.written.append(value if isinstance(value, str) else "")
             elif name != "type":
-                came = self.block.get(name)
-                is_more = isinstance(came, str) and isinstance(value, str)
-                self.block[name] = came + value if is_more else value
+                self.block[name] = _joined(self.block.get(name), value)
+
+
+def _joined(came: JSON, value: JSON) -> JSON:
+    """Return what a delta makes of a member; a text does not replace what came in another type."""
+    if not isinstance(value, str) or came is None:
+        return value
+
+    return came + value if isinstance(came, str) else came
 
 
 class MessagesAssembly(Assembly):
@@ -254,13 +263,20 @@ class MessagesAssembly(Assembly):
             self._refuse("a delta with its type", event, "/delta")
             return
 
+        written = delta.get("partial_json")
+        if not isinstance(written, str | None):
+            self.refuse(Code.JSON_NOT_TEXT, "/delta/partial_json", found=quote(written))
+            return
+        if _OF_OTHERS.get(held.kind, "") in delta:
+            self._refuse("a delta of the type of its block", event, "/delta")
+            return
+
         held.add(delta)
         if held.kind == TEXT:
             self._add_text(delta.get("text"))
             self.is_piece = delta.get("type") == "text_delta"
         elif held.kind == CALL:
-            written = delta.get("partial_json")
-            self._add_call(held, written if isinstance(written, str) else "")
+            self._add_call(held, written or "")
 
         self._place(held)
 
@@ -335,7 +351,9 @@ class MessagesAssembly(Assembly):
         begun = self.message or {"type": "message", "role": "assistant"}
         content = [held.whole() for held in self.blocks.values()]
         made = {**begun, "content": content}
-        return made if self.is_done and is_whole else {**made, "stop_reason": BROKEN_OFF}
+        # an end that nothing gives a reason for may be a cut
+        is_ended = self.is_done and is_whole and bool(made.get("stop_reason"))
+        return made if is_ended else {**made, "stop_reason": BROKEN_OFF}
 
     def came(self) -> JSONObject | None:
         """Return what has come of a message that broke off; None where nothing has."""

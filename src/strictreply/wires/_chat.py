@@ -88,8 +88,9 @@ def read_tools(request: JSONObject) -> JSONObject:
 
 
 def _is_completion(value: object) -> bool:
-    """Return whether a value is a completion, or a message of one."""
-    return peek(value, "choices") is not None or is_message(value)
+    """Return whether a value is a completion, or a message of one and not of Anthropic's API."""
+    is_own = peek(value, "stop_reason") is None
+    return peek(value, "choices") is not None or (is_own and is_message(value))
 
 
 def _is_whole(source: object) -> bool:

@@ -307,5 +307,5 @@ def test_a_row_tells_its_reading_in_words() -> None:
     assert CATALOGUE["nan"].by_default == "refused: json.not_finite"
     assert CATALOGUE["stream_name_missing"].by_default == "refused: shape.wrong_type"
     assert CATALOGUE["stream_id_missing"].by_default == "read as the good reply"
-    assert CATALOGUE["stream_without_done"].by_default.endswith("Responses: reply.broken_off")
+    assert CATALOGUE["stream_without_done"].by_default.endswith("other APIs: reply.broken_off")
     assert CATALOGUE["empty_text"].to_dict()["by_default"] == CATALOGUE["empty_text"].by_default

@@ -40,14 +40,18 @@ class Skipped:
 
 @contextmanager
 def no_backoff() -> Generator[Skipped, None, None]:
-    """Let retries come at once: ours, the openai SDK's own and those of anything built on tenacity.
+    """Let retries come at once: ours, those of the openai SDK and of anything built on tenacity.
 
-    It holds for the whole process while it is open, and yields what was skipped. Neither
-    ``time.sleep`` nor an event loop is touched: an app that waits by itself waits. Raises
-    RuntimeError where the installed SDK is not known.
+    Those of the anthropic SDK do, too, where that was imported before. It holds for the whole
+    process while it is open, and yields what was skipped. Neither ``time.sleep`` nor an event loop
+    is touched: an app that waits by itself waits. Raises RuntimeError where the installed SDK is
+    not known.
     """
     # Late: it is a second of import, for the tests that use it.
-    client: Any = import_module("openai._base_client").BaseClient
+    clients: list[Any] = [import_module("openai._base_client").BaseClient]
+    if "anthropic" in sys.modules:
+        clients.append(import_module("anthropic._base_client").BaseClient)
+
     result = Skipped()
 
     class NoSleep(tenacity.DoSleep):
@@ -57,15 +61,19 @@ def no_backoff() -> Generator[Skipped, None, None]:
             result.add(seconds)
             return super().__new__(cls, 0.0)
 
-    def no_seconds(*given: object, **named: object) -> float:
-        result.add(waits(*given, **named))
-        return 0.0
+    def at_once(client: object) -> Callable[..., float]:
+        waits: Callable[..., float] = getattr(client, _SDK_WAIT, float)
+
+        def no_seconds(*given: object, **named: object) -> float:
+            result.add(waits(*given, **named))
+            return 0.0
+
+        return no_seconds
 
     with ExitStack() as stack:
         stack.enter_context(skipped(result.add))
-        waits: Callable[..., float] = getattr(client, _SDK_WAIT, float)
-
-        for owner, name, value in ((tenacity, "DoSleep", NoSleep), (client, _SDK_WAIT, no_seconds)):
+        of_sdks = ((client, _SDK_WAIT, at_once(client)) for client in clients)
+        for owner, name, value in ((tenacity, "DoSleep", NoSleep), *of_sdks):
             if not hasattr(owner, name):
                 raise RuntimeError(
                     f"no_backoff() cannot patch {owner.__name__}: it has no {name} as installed"

@@ -33,11 +33,13 @@ from strictreply.testing.survival import Unusable
 # The distributions whose versions a report names, when the app has imported them.
 LIBRARIES = (
     "openai",
+    "anthropic",
     "strictreply",
     "instructor",
     "pydantic-ai-slim",
     "langchain-core",
     "langchain-openai",
+    "langchain-anthropic",
     "openai-agents",
     "litellm",
     "httpx",

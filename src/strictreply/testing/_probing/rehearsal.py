@@ -69,7 +69,9 @@ async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, 
         raise Unusable(f"the app failed {when}: {behaviour.told}{hint}{trace}")
 
     if demand is None:
-        asks = "does its client use the base URL it is given, or OPENAI_BASE_URL?"
+        asks = (
+            "does its client use the base URL it is given, OPENAI_BASE_URL or ANTHROPIC_BASE_URL?"
+        )
         raise Unusable(f"it returned without asking the model for a chat completion; {asks}")
 
     return model, demand, behaviour

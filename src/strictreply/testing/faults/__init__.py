@@ -23,6 +23,7 @@ from strictreply.testing.faults._catalogue import collected
 from strictreply.testing.faults._constraint_faults import *
 from strictreply.testing.faults._envelope_faults import *
 from strictreply.testing.faults._json_faults import *
+from strictreply.testing.faults._message_stream_faults import *
 from strictreply.testing.faults._stream_faults import *
 from strictreply.testing.faults._transport_faults import *
 from strictreply.testing.faults._type_and_key_faults import *

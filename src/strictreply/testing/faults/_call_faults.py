@@ -272,7 +272,7 @@ duplicate_call_id: Entry = _calls(
     "call.id_duplicate",
     "A call comes twice, with one id.",
     [_CALL, _CALL],
-    reading=Reading.GOOD_IN_CHAT,
+    reading=Reading.GOOD_BUT_IN_RESPONSES,
 )
 missing_tool_name: Entry = _nameless(
     "A call names no tool.", {**_CALL, "function": {"arguments": "$written"}}

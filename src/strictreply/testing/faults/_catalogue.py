@@ -36,8 +36,10 @@ class Reading(StrEnum):
 
     REFUSED = "refused"
     GOOD = "read as the good reply"
+    GOOD_BUT_IN_RESPONSES = "read as the good reply, refused over Responses"
     GOOD_BUT_IN_RESPONSE_STREAMS = "read as the good reply, refused in a stream of Responses"
-    GOOD_IN_CHAT = "read as the good reply over chat completions, refused over Responses"
+    GOOD_BUT_IN_MESSAGES = "read as the good reply, refused over Messages"
+    GOOD_IN_CHAT = "read as the good reply over chat completions, refused over other APIs"
     GOOD_WITHOUT_ARGUMENTS = (
         "read as a good native call of a tool that requires no arguments, refused of any other"
     )
@@ -46,12 +48,14 @@ class Reading(StrEnum):
         self, api: str, *, is_streamed: bool = False, requires_arguments: bool = True
     ) -> bool:
         """Report whether it is read as the good reply in one form over an API."""
-        is_chat = api == "chat"
+        is_response = api == "responses"
         read_in: Mapping[Reading, bool] = {
             Reading.REFUSED: False,
             Reading.GOOD: True,
-            Reading.GOOD_BUT_IN_RESPONSE_STREAMS: is_chat or not is_streamed,
-            Reading.GOOD_IN_CHAT: is_chat,
+            Reading.GOOD_BUT_IN_RESPONSES: not is_response,
+            Reading.GOOD_BUT_IN_RESPONSE_STREAMS: not (is_response and is_streamed),
+            Reading.GOOD_BUT_IN_MESSAGES: api != "messages",
+            Reading.GOOD_IN_CHAT: api == "chat",
             Reading.GOOD_WITHOUT_ARGUMENTS: not requires_arguments,
         }
         return read_in[self]
@@ -92,6 +96,8 @@ class Entry:
     """What the guard makes of it by default."""
     default_code: str = ""
     """The code of a refusal by default; empty for ``code``."""
+    api: str = ""
+    """The one API whose replies can have it, by the name of its wire; empty for any."""
 
     @property
     def by_default(self) -> str:
@@ -167,6 +173,7 @@ class Entry:
             "summary": self.summary,
             "needs": {**self.needs},
             "by_default": self.by_default,
+            "api": self.api,
         }
 
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:
@@ -186,6 +193,7 @@ class Entry:
             place=target.place,
             at=spoiled.at,
             needs=self.needs,
+            api=self.api,
             clean=grounded.clean if spoiled.clean is None else spoiled.clean,
         )
 

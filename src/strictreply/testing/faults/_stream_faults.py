@@ -120,6 +120,7 @@ def stream_fault(
     default_code: str = "",
     clean: Callable[[Target], JSON] = lambda _: None,
     needs: Mapping[str, JSON] = _STREAMED,
+    api: str = "",
     **sent: Any,
 ) -> Entry:
     """Declare a fault of a stream.
@@ -135,7 +136,7 @@ def stream_fault(
             served = made if isinstance(made, HTTPReply) else stream(*made, **sent)
             yield Spoiled(served, clean=clean(target))
 
-    return Entry("", Kind.STREAM, code, summary, places, make, needs, reading, default_code)
+    return Entry("", Kind.STREAM, code, summary, places, make, needs, reading, default_code, api)
 
 
 def _pieces(good: GoodStream, pieces: list[int]) -> list[bytes] | None:
@@ -187,7 +188,12 @@ def _json_lines(good: GoodStream) -> HTTPReply:
 
 
 _READ: Mapping[str, Any] = {"reading": Reading.GOOD}
-# Over Responses its events do not add up.
+# Over Messages a delta and its block are what they say, or refused.
+_READ_BUT_IN_MESSAGES: Mapping[str, Any] = {
+    "reading": Reading.GOOD_BUT_IN_MESSAGES,
+    "default_code": "envelope.malformed",
+}
+# Over the other APIs its events do not add up.
 _READ_IN_CHAT: Mapping[str, Any] = {
     "reading": Reading.GOOD_IN_CHAT,
     "default_code": "envelope.malformed",
@@ -227,7 +233,7 @@ stream_chunk_of_second_choice: Entry = _choice(
 )
 stream_choice_null: Entry = _choice("envelope.malformed", "The choice of a chunk is null.", None)
 stream_delta_null: Entry = _choice(
-    "envelope.malformed", "The delta of a chunk is null.", _NULL_DELTA, **_READ
+    "envelope.malformed", "The delta of a chunk is null.", _NULL_DELTA, **_READ_BUT_IN_MESSAGES
 )
 stream_delta_of_user: Entry = _first("reply.role", "The role of a delta is user.", {"role": "user"})
 stream_delta_content_list: Entry = stream_fault(
@@ -251,12 +257,12 @@ stream_index_gap: Entry = _bad(
     "The only call has index 1, and none has index 0.", lambda good: good.call(1), **_READ
 )
 stream_index_text: Entry = _bad(
-    "The index of a call is a text.", lambda good: good.call("0"), **_READ
+    "The index of a call is a text.", lambda good: good.call("0"), **_READ_BUT_IN_MESSAGES
 )
 stream_arguments_before_name: Entry = _bad(
     "The id and name come last.",
     lambda good: good.deltas[1:] + good.deltas[:1],
-    **_READ,
+    **_READ_BUT_IN_MESSAGES,
 )
 stream_name_missing: Entry = _opened(
     "call.malformed",
@@ -283,22 +289,24 @@ stream_id_repeated: Entry = _call(
     "call.id_duplicate",
     "A call comes again under another index, with the id of the first.",
     lambda good: good.deltas + good.call(1),
-    reading=Reading.GOOD_IN_CHAT,
+    reading=Reading.GOOD_BUT_IN_RESPONSES,
 )
 stream_calls_share_index: Entry = _bad(
     "Two calls have one index.",
     lambda good: good.deltas + good.call(0, "call_2"),
     clean=_two_calls,
     needs={"stream": True, "parallel_tool_calls": True},
-    **_READ,
+    **_READ_BUT_IN_MESSAGES,
 )
 stream_calls_interleaved: Entry = _call(
     "json.incomplete", "A call's end has the index of the next call.", _interleaved
 )
-stream_call_null: Entry = _bad_delta("A call of a delta is null.", {"tool_calls": [None]}, **_READ)
+stream_call_null: Entry = _bad_delta(
+    "A call of a delta is null.", {"tool_calls": [None]}, **_READ_BUT_IN_MESSAGES
+)
 stream_calls_no_list: Entry = _bad_delta("The tool_calls of a delta are an object.", _NO_LIST)
 stream_function_null: Entry = _bad_delta(
-    "The function of a call is null in a delta.", _NO_FUNCTION, **_READ
+    "The function of a call is null in a delta.", _NO_FUNCTION, **_READ_BUT_IN_MESSAGES
 )
 stream_arguments_object: Entry = _call(
     "json.not_text",
