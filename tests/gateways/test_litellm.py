@@ -228,16 +228,6 @@ def test_what_cannot_be_guaranteed_is_refused(proxy: Proxy) -> None:
 
     for refused in (
         lambda: ask(proxy, key, n=2),
-        lambda: proxy.client.post(
-            "/messages",
-            cast_to=object,
-            body={
-                "model": "own",
-                "max_tokens": 9,
-                "messages": [{"role": "user", "content": key}],
-                "tools": [{"name": "search", "input_schema": {"type": "object"}}],
-            },
-        ),
         lambda: gemini(
             "generateContent", "own", tools=[{"functionDeclarations": [{"name": "search"}]}]
         ),

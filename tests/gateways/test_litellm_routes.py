@@ -75,11 +75,6 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("GET", "/v1/responses/resp_1", None),
     ("GET", "/v1/responses/resp_1/input_items", None),
     ("POST", "/v1/responses/resp_1/cancel", None),
-    ("POST", "/v1/messages", messages("CONVERSATION", tools=CLAUDES)),
-    ("POST", "/v1/messages", messages("CONVERSATION", output_format=FORM)),
-    ("POST", "/v1/messages", messages("CONVERSATION", output_config={"format": FORM})),
-    ("POST", "/v1/messages", messages("CONVERSATION", mcp_servers=[{"url": "http://x"}])),
-    ("POST", "/v1/messages", messages("CONVERSATION", model="declared")),
     ("POST", "/anthropic/v1/messages", messages("CONVERSATION", tools=CLAUDES)),
     ("POST", GEMINI, contents("CONVERSATION", tools=GEMINIS)),
     ("POST", GEMINI, contents("CONVERSATION", generationConfig=SCHEMA)),
@@ -168,8 +163,6 @@ def test_websockets_are_refused(proxy: Proxy, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/v1/messages", messages("CONVERSATION")),
-        ("/v1/messages", messages("CONVERSATION", temperature=0, system="Be short.")),
         (GEMINI, contents("CONVERSATION")),
         (GEMINI, contents("CONVERSATION", generationConfig={"temperature": 0})),
     ],
@@ -300,7 +293,6 @@ def hooked(guard: Any, call_type: str, **data: Any) -> Any:
         ("_arealtime", {}),
         ("acompact_responses", {"tools": FLAT}),
         ("acreate_interaction", {"tools": FLAT}),
-        ("anthropic_messages", {"output_format": FORM}),
         ("agenerate_content", {"config": {"responseSchema": {}}}),
         ("pass_through_endpoint", {}),
         ("allm_passthrough_route", {}),
@@ -436,7 +428,7 @@ def test_two_contracts_for_one_request_are_refused() -> None:
 
 
 @pytest.mark.usefixtures("router")
-@pytest.mark.parametrize("call_type", ["anthropic_messages", "text_completion"])
+@pytest.mark.parametrize("call_type", ["agenerate_content", "text_completion"])
 def test_a_contract_refuses_plain_requests_of_other_apis(call_type: str) -> None:
     """By an API that is not judged, no model with a contract is asked, by whatever name."""
     with pytest.raises(Exception, match="not guarded"):
@@ -466,7 +458,9 @@ def test_a_model_that_was_not_asked_for_is_not_let_in() -> None:
         ({"output_format": FORM}, True),
     ],
 )
-@pytest.mark.parametrize("call_type", ["acompletion", "aresponses", "text_completion"])
+@pytest.mark.parametrize(
+    "call_type", ["acompletion", "aresponses", "anthropic_messages", "text_completion"]
+)
 def test_a_plain_call_stays_plain(call_type: str, added: Any, is_refused: bool) -> None:
     """What a deployment or a fallback adds to a call without demands may be no form of a reply."""
     guard = guard_with()
