@@ -617,7 +617,7 @@ def messages_server(model: Model) -> Iterator[str]:
 
         def answer(self, path: str, body: JSONObject) -> tuple[int, str, bytes]:
             thread = body.pop("thread", None) or {}
-            kept = threads.get(thread.get("previous_message_id"), {"messages": []})
+            kept = threads.get(str(thread.get("previous_message_id")), {"messages": []})
             whole = kept | body | {"messages": [*kept["messages"], *body["messages"]]}
 
             answered = super().answer(path, whole)

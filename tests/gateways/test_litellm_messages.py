@@ -155,7 +155,7 @@ def test_a_rejected_message_is_an_error_of_the_api(proxy: Proxy) -> None:
 
 def test_a_failure_of_the_model_stays_litellms(proxy: Proxy) -> None:
     """An error between LiteLLM and a model is LiteLLM's own, in Anthropic's form."""
-    error = {"type": "error", "error": {"type": "authentication_error", "message": "no key"}}
+    error: Any = {"type": "error", "error": {"type": "authentication_error", "message": "no key"}}
     key = proxy.upstream.answer(lambda _: HTTPReply.json(401, error))
     answered = ask(proxy, key)
     assert answered.status_code == 401
