@@ -63,6 +63,15 @@ def with_key(body: Any, key: str) -> Any:
     return json.loads(json.dumps(body).replace("CONVERSATION", key))
 
 
+def plain(path: str, key: str, model: str) -> Any:
+    """Return a request by a judged route that demands nothing."""
+    if path == "/v1/responses":
+        return {"model": model, "input": key}
+
+    return messages(key, model=model)
+
+
+JUDGED = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]
 GEMINI = "/v1beta/models/own:generateContent"
 STREAMED_GEMINI = "/models/own:streamGenerateContent"
 SCHEMA = {"responseMimeType": "application/json", "responseSchema": PARAMETERS}
@@ -222,26 +231,24 @@ def test_what_is_not_read_of_a_request_is_refused(proxy: Proxy, more: Any, words
 
 
 @pytest.mark.parametrize("model", ["alias", "falls"])
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+@pytest.mark.parametrize("path", JUDGED)
 def test_a_declared_contract_holds_by_other_names(proxy: Proxy, model: str, path: str) -> None:
     """A model's contract holds where a request comes to it by an alias, or may fall back to it."""
     fields: Any = {"order": {"type": "integer"}, "reason": {"type": "string"}}
     refund = sr.Tool.from_json_schema("refund", {"type": "object", "properties": fields})
     key = proxy.upstream.script(GOOD, ok.call(refund, order=7, reason="late"))
-    body = chat(key, model=model, input=key)
-    del body["tools"], body["input" if "chat" in path else "messages"]
+    body = plain(path, key, model)
 
     answered = sent(proxy, "POST", path, body)
     assert answered.headers["x-strictreply-outcome"] == "fixed"
     assert "refund" in answered.text
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+@pytest.mark.parametrize("path", JUDGED)
 def test_a_demand_of_the_deployment_is_refused(proxy: Proxy, path: str) -> None:
     """Tools that the settings of a deployment add to a request without demands are an error."""
     key = proxy.upstream.script(then=BAD)
-    body = chat(key, model="armed", input=key)
-    del body["tools"], body["input" if "chat" in path else "messages"]
+    body = plain(path, key, "armed")
 
     answered = sent(proxy, "POST", path, body)
     assert answered.status_code == 400
