@@ -91,7 +91,7 @@ def test_wrong_usage_says_what_to_do(
 def test_what_is_read_by_default_is_told(command: Command) -> None:
     """The list and the single fault say so; of a plain refusal the code is enough."""
     listed = command("faults", "--kind", "stream").stdout
-    assert "The index of a call is a text. By default: read as the good reply." in listed
+    assert "No delta of the call has an id. By default: read as the good reply." in listed
     assert "The last piece of the JSON comes twice. By default" not in listed
 
     shown = command("faults", "--show", "stream_name_missing").stdout

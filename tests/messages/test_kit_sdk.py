@@ -11,18 +11,33 @@ import pytest
 
 import strictreply as sr
 from strictreply.batch.lines import open_lines
-from strictreply.testing import HTTPReply, ScriptedModel, faults, mounting, no_backoff, ok, record
+from strictreply.testing import (
+    HTTPReply,
+    Kind,
+    ScriptedModel,
+    Step,
+    faults,
+    mounting,
+    no_backoff,
+    ok,
+    record,
+)
 from strictreply.testing._anthropic_writer import MESSAGES_WRITER, as_message
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
 from strictreply.testing._wire import WireEnding
+from strictreply.testing.faults._catalogue import Entry
 from support.loops import some
-from support.messages import ASKED, SEARCH
+from support.messages import ASKED, SEARCH, message, use
+from support.served_faults import entries_of
 
 anthropic: Any = pytest.importorskip("anthropic")
 
 TOOL = sr.Tool.from_json_schema("search", SEARCH["input_schema"])
 ASK: dict[str, Any] = {**ASKED, "tools": [SEARCH]}
 GOOD = ok.call(TOOL, query="tea and milk")
+SILENT = {"stream_hang", "stream_comments_forever"}
+STREAMED = [one for one in entries_of(Kind.STREAM, "messages") if one.name != "stream_id_changes"]
+"""An id stands in the start of a block alone: that fault is none here."""
 
 
 @pytest.mark.parametrize("prefix", ["", "/v1"])
@@ -105,6 +120,60 @@ def test_the_sdks_own_retries_come_at_once() -> None:
 
     assert len(model.requests) == 3
     assert skipped.seconds > 0
+
+
+def seen(step: Step, dialects: Any) -> tuple[Any, list[Any]]:
+    """Return what a guarded stream of a step told, or its refusal, and the events that came."""
+    contract = sr.Contract(tools=[TOOL], dialects=dialects, parallel=True)
+    policy = sr.RetryPolicy(max_retries=0, transport_retries=0)
+    source = ScriptedModel(step).anthropic(timeout=0.2 if step.name in SILENT else 30.0)
+    client: Any = sr.wrap(source, contract=contract, policy=policy)
+    events: list[Any] = []
+    try:
+        with no_backoff():
+            events.extend(client.messages.create(**ASK, stream=True))
+    except sr.CallFailed as error:
+        return error, events
+
+    calls: dict[int, list[str]] = {}
+    for event in events:
+        if event.type == "content_block_start":
+            calls[event.index] = [event.content_block.name, ""]
+        elif event.type == "content_block_delta":
+            calls[event.index][1] += event.delta.partial_json
+
+    return [(name, json.loads(text)) for name, text in calls.values()], events
+
+
+@pytest.mark.parametrize("entry", STREAMED, ids=lambda entry: entry.name)
+def test_each_stream_fault_through_the_guard(entry: Entry) -> None:
+    """A strict reading refuses it; by default it is refused, or the good reply, as its row says."""
+    fault = entry(TOOL) if "call" in entry.places else entry(TOOL, place=entry.places[0])
+    is_good = entry.reading.is_good("messages", is_streamed=True)
+    for dialects in ("strict", "known"):
+        told, events = seen(fault, dialects)
+        if is_good and dialects == "known":
+            assert told == seen(Step("clean", fault.clean, ""), dialects)[0]
+            assert isinstance(told, list)
+        else:
+            assert isinstance(told, anthropic.AnthropicError)
+            assert "message_stop" not in {event.type for event in events}
+
+
+@pytest.mark.malformed(tools=[TOOL], kinds=["args"])
+def test_a_guarded_program_survives(llm: ScriptedModel) -> None:
+    """A bad call is retried: the program sees the good one alone."""
+    client: Any = sr.wrap(llm.anthropic(), tools=[TOOL])
+    (block,) = client.messages.create(**ASK).content
+    assert isinstance(sr.Contract(tools=[TOOL]).check(called(block), api="messages"), sr.Valid)
+    assert len(llm.requests) == 2
+    assert llm.requests[1].correction
+    llm.assert_no_echo()
+
+
+def called(block: Any) -> Any:
+    """Return a message that holds a block of the SDK alone."""
+    return message(use(block.input, block.id, block.name))
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

@@ -21,6 +21,7 @@ from strictreply.testing import (
     ok,
 )
 from strictreply.testing._recordings import RecordedVerdict, RecordingJudge, UnreadableLine
+from strictreply.testing._wire import Responder
 from strictreply.testing.probing import Probe
 from strictreply.testing.subjects import as_process
 from strictreply.testing.survival import ProbeOutcome
@@ -32,7 +33,7 @@ ASK: dict[str, Any] = {**ASKED, "tools": [SEARCH]}
 URL = "http://model.invalid/v1/messages"
 
 
-def posted(model: Any, body: Any = ASK, url: str = URL, **headers: str) -> httpx.Response:
+def posted(model: Responder, body: Any = ASK, url: str = URL, **headers: str) -> httpx.Response:
     """Post a request to a model in memory."""
     with httpx.Client(transport=mounting.transport(model, library=httpx)) as client:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -87,7 +88,7 @@ def test_a_stream_has_the_events_of_the_api() -> None:
 def test_thoughts_and_a_refusal_are_those_of_the_api() -> None:
     """Thoughts come signed, in their own block; a refusal is an end with its details."""
     thinking: Any = {"role": "assistant", "content": "tea", "reasoning_content": "hm"}
-    served = {"choices": [{"index": 0, "message": thinking, "finish_reason": "stop"}]}
+    served: Any = {"choices": [{"index": 0, "message": thinking, "finish_reason": "stop"}]}
     thought, said = posted(lambda _: served).json()["content"]
     assert (thought["type"], thought["thinking"]) == ("thinking", "hm")
     assert thought["signature"]

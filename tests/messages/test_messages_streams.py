@@ -318,4 +318,5 @@ def test_what_has_two_meanings_is_refused(name: str) -> None:
 
 def test_the_words_of_the_table_have_sources() -> None:
     """Each row names what is read and where that is reported."""
-    assert all(row.sends and row.becomes and row.source for row in MESSAGE_DIALECTS.values())
+    bare = [row for row in MESSAGE_DIALECTS.values() if not (row.sends and row.source)]
+    assert bare == []

@@ -181,13 +181,11 @@ def test_a_name_that_the_api_refuses_is_quoted() -> None:
 def test_an_empty_reply_is_no_turn() -> None:
     """The API takes no empty content: there is none in what is sent."""
     for reply in (message(), message(text("")), message(text(" \n"))):
-        step = correction(reply)
-        for turn in step.request["messages"]:
-            blocks = turn["content"]
-            assert blocks
-            assert isinstance(blocks, str) or all(
-                block["text"].strip() for block in blocks if block["type"] == "text"
-            )
+        turns = correction(reply).request["messages"]
+        assert all(turn["content"] for turn in turns)
+        blocks = [one for turn in turns[1:] for one in turn["content"]]
+        assert all(block["text"].strip() for block in blocks)
+        assert turns[-1]["role"] == "user"
 
 
 def test_long_replies_go_back_whole() -> None:

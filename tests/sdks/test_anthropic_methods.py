@@ -27,6 +27,9 @@ from support.claude import (
     use,
 )
 
+# of anthropic before version 2, about the keyword of its own ``parse``
+pytestmark = pytest.mark.filterwarnings("ignore:The 'output_format' parameter:DeprecationWarning")
+
 BOTH = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 NAMESPACES = pytest.mark.parametrize("beta", [False, True], ids=["messages", "beta.messages"])
 
@@ -146,6 +149,23 @@ def test_the_sdks_stream_is_judged_by_the_class(is_async: bool, beta: bool) -> N
     assert len(server.requests) == 2
     assert server.bodies()[0] == other.bodies()[0]
     assert set(server.requests[0].headers.items()) == set(other.requests[0].headers.items())
+
+
+@BOTH
+@NAMESPACES
+def test_a_type_that_is_made_of_classes_is_judged(is_async: bool, beta: bool) -> None:
+    """``output_format=list[int]`` is judged as a class is, parsed and streamed."""
+    bad = message(text('[1, "x"]'))
+    good = message(text("[1, 2]"))
+    server = ClaudeServer(bad, good, bad, good)
+    guarded = messages_of(wrapped(server, is_async=is_async), beta=beta)
+    made = done(guarded.parse(**ASK, output_format=list[int]))
+    streamed = final(guarded.stream(**ASK, output_format=list[int]))
+
+    assert (made.parsed_output, streamed.parsed_output) == ([1, 2], [1, 2])
+    assert len(server.requests) == 4
+    schemas = [one["output_config"]["format"]["schema"]["type"] for one in server.bodies()]
+    assert schemas == ["array"] * 4
 
 
 @BOTH

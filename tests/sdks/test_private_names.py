@@ -56,7 +56,8 @@ ELSEWHERE = frozenset(
 
 OF_ANTHROPIC = frozenset(
     {"_lazy_tracer", "_middleware", "_middleware_chain", "_open_telemetry", "_otel", "_streaming"}
-    | {"_supports_message_threads", "_tracer"}
+    | {"_build_middleware_chain", "_should_retry", "_should_retry_exception"}
+    | {"_supports_message_threads", "_token_cache", "_tracer"}
 )
 """The means of a client of the anthropic SDK, and what its streams are read by."""
 

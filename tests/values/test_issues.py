@@ -62,6 +62,7 @@ def test_remedies_follow_from_the_code() -> None:
         "reply.refusal": Remedy.STOP,
         "reply.content_filter": Remedy.STOP,
         "reply.broken_off": Remedy.RESEND,
+        "reply.paused": Remedy.RESEND,
         "envelope.malformed": Remedy.RESEND,
         "envelope.ambiguous": Remedy.STOP,
         "envelope.choices": Remedy.RESEND,

@@ -106,7 +106,7 @@ ERRORS: list[tuple[str, Any, str, int, type[openai.APIStatusError], int]] = [
         *("rate_limit", 429, openai.RateLimitError, 2),
     ),
     ("500", {"type": "server_error"}, "server_error", 500, openai.InternalServerError, 2),
-    ("503", {"type": "overloaded_error"}, "server_error", 503, openai.InternalServerError, 2),
+    ("529", {"type": "overloaded_error"}, "server_error", 529, openai.InternalServerError, 2),
     (
         "OpenRouter",
         {"code": 502, "metadata": {"error_type": "provider_unavailable"}},

@@ -52,7 +52,9 @@ _CLASSES: tuple[tuple[str, set[str], type[Exception] | tuple[()]], ...] = (
     ("connection", _CONNECTION, ConnectionError),
     # let out by some SDKs when a server sends a page instead of JSON
     ("unreadable_response", set(), JSONDecodeError),
-    ("api_error", {"OpenAIError", "HTTPError", "InvalidURL"}, ()),
+    # by which middleware of the anthropic SDK asks for one more try
+    ("server_error", {"RetryableError"}, ()),
+    ("api_error", {"OpenAIError", "AnthropicError", "HTTPError", "InvalidURL"}, ()),
 )
 _MOST_WORDS = 4000  # of an error that is a text, as LM Studio's
 _NUMBERS = ("status_code", "statusCode", "status", "code", "http_code")

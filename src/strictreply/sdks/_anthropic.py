@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -33,6 +34,17 @@ def _without_format(members: JSONObject) -> JSONObject:
     others = {name: config[name] for name in config if name != "format"}
     left = {name: value for name, value in members.items() if name != _CONFIG}
     return {**left, _CONFIG: others} if others else left
+
+
+def _continued(members: JSONObject) -> str:
+    """Return why a request that continues a thread of the server's is refused.
+
+    Each message of a thread can be continued once (``ThreadAlreadyContinuedError`` of the SDK), so
+    the retry would be refused.
+    """
+    extra = members.get("extra_body")
+    said = [peek(one, "thread") for one in (members, extra)]
+    return _NO_THREADS if any(peek(one, "type") == "continue" for one in said) else ""
 
 
 def _parsed_by(function: str) -> Callable[..., object]:
@@ -67,10 +79,19 @@ def _is_observed(client: Any) -> bool:
     if tracer is None:
         return False
 
-    trace: Any = import_module("opentelemetry.trace")
+    trace = _trace()
     is_own = "tracer_provider" in client.open_telemetry
     has_provider = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
     return is_own or has_provider or trace.get_current_span().get_span_context().is_valid
+
+
+@cache
+def _trace() -> Any:
+    return import_module("opentelemetry.trace")
+
+
+def _has_token_cache(client: Any) -> bool:
+    return getattr(client, "_token_cache", None) is not None
 
 
 ANTHROPIC = SDK(
@@ -87,6 +108,7 @@ ANTHROPIC = SDK(
             parsed=_parsed_by("parse_response"),
             read_values=_READ_VALUES,
             without_format=_without_format,
+            unguarded_request=_continued,
             stores=False,
         ),
         "beta.messages": Door(
@@ -100,6 +122,7 @@ ANTHROPIC = SDK(
             query={"beta": "true"},
             read_values=_READ_VALUES,
             without_format=_without_format,
+            unguarded_request=_continued,
             stores=False,
         ),
     },
@@ -116,6 +139,7 @@ ANTHROPIC = SDK(
     ),
     base_error="AnthropicError",
     is_observed=_is_observed,
+    renews_token=_has_token_cache,
     means=frozenset(
         {"_lazy_tracer", "_middleware", "_middleware_chain", "_open_telemetry", "_otel"}
     ),

@@ -87,7 +87,8 @@ def _request(response: object, transport: Transport) -> object:
     if request:
         return request
 
-    url = f"{transport.client.base_url}{transport.wire.path}"
+    base = str(transport.client.base_url).rstrip("/")
+    url = f"{base}/{transport.wire.path}"
     return transport.client._client.build_request("POST", url)  # noqa: SLF001
 
 

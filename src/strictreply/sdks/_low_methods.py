@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
+from strictreply.contract._answer import Answer
 from strictreply.contract._definitions import given as without_markers
 from strictreply.sdks._calling import called_with
 from strictreply.sdks._low_requests import Posting, Stored
@@ -100,7 +101,18 @@ def answered_by(client: object, answer: object) -> object:
     return post
 
 
-def by_class(door: Door, keywords: JSONObject, answer: object) -> tuple[JSONObject, Any]:
+def judged_as(client: Any, keywords: JSONObject, answer: object) -> JSONObject:
+    """Return keywords whose answer is judged by a class, or by a type that is made of classes."""
+    if isinstance(answer, type):
+        return keywords | {"response_format": answer}
+
+    contract = keywords.get("contract") or client.contract
+    return keywords | {"contract": contract.replace(answer=Answer.of(answer))}
+
+
+def by_class(
+    client: object, door: Door, keywords: JSONObject, answer: object
+) -> tuple[JSONObject, Any]:
     """Return keywords by which an answer is judged by its class, and the format that is sent."""
     keywords = settled(without_markers(keywords))
     asked = door.wire.read(keywords).format
@@ -108,7 +120,7 @@ def by_class(door: Door, keywords: JSONObject, answer: object) -> tuple[JSONObje
         keywords = door.without_format(keywords)
 
     sent = asked if isinstance(asked, AnswerFormat) else None
-    return keywords | {"response_format": answer}, sent
+    return judged_as(client, keywords, answer), sent
 
 
 def _made(
@@ -138,7 +150,7 @@ def _made(
     way = CallForm("true", path, posting=posting)
     sent_format = None
     if answer is not None:
-        keywords, sent_format = by_class(transport.door, keywords, answer)
+        keywords, sent_format = by_class(client, transport.door, keywords, answer)
 
     return client._drop_in(transport.wire, keywords, way, sent_format)  # noqa: SLF001
 

@@ -116,6 +116,7 @@ class Posting:
         """
         self._read_options()
         body = self._body(path)
+        sdk_for(self.client).doors[path].check(body)
         aside = _ASIDE | sdk_for(self.client).doors[path].foreign
         self._aside = {name: value for name, value in body.items() if name in aside}
 
@@ -196,12 +197,12 @@ class Posting:
         """
         body = {name: value for name, value in request.items() if name not in OPTIONS}
         options = {option: request[name] for name, option in OPTIONS.items() if name in request}
-        options["max_retries"] = 0
+        sdk = sdk_for(client)
+        options["max_retries"] = sdk.own_retries(client)
 
         is_streamed = bool(body.get("stream"))
         is_parsed = not untouched and self.form is None and not is_streamed
         wanted = self._wanted()
-        sdk = sdk_for(client)
         form = self.form
         if sdk.is_observing(client):
             form = form or OBSERVED_FORM

@@ -22,6 +22,7 @@ from strictreply.sdks._low_methods import (
     LowMethods,
     answered_by,
     by_class,
+    judged_as,
     stored_by,
 )
 from strictreply.sdks._posting import (
@@ -395,6 +396,7 @@ class _Guarded:
             return transport.create(**keywords)
 
         door = transport.door
+        door.check(keywords)
         wanted = keywords.get("response_format")
         is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
         is_whole = keywords.keys() >= door.needed and door.foreign.isdisjoint(keywords)
@@ -407,13 +409,15 @@ class _Guarded:
         answer = self._strictreply_answer
         sent_format = None
         if answer is not None:
-            keywords, sent_format = by_class(door, keywords, answer)
+            client = vars(self)["_client"]
+            keywords, sent_format = by_class(client, door, keywords, answer)
 
         return self._strictreply_call(transport.wire, keywords, way, sent_format)
 
     def _parsed(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
         door = transport.door
+        door.check(keywords)
         form = _form(keywords)
         ours = {name: keywords.pop(name) for name in OUR_KEYWORDS & keywords.keys()}
         keywords = settled(keywords)
@@ -424,10 +428,10 @@ class _Guarded:
         is_class = _is_class(wanted)
         if door.answer_keyword != "response_format":
             keywords.pop(door.answer_keyword, None)
-        if is_class:
-            keywords["response_format"] = wanted
         keywords["extra_headers"] = sent["options"].get("headers")
         keywords |= ours
+        if is_class:
+            keywords = judged_as(vars(self)["_client"], keywords, wanted)
         keywords.pop("parse_as", None)
 
         finish = partial(door.parsed, sent["options"]["post_parser"], is_class)

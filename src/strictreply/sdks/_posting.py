@@ -12,7 +12,7 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from json import JSONEncoder
 from threading import Lock
@@ -24,6 +24,7 @@ from strictreply.sdks._bounds import ABOUT_BODY, check_size
 from strictreply.sdks._known import HTTP_LIBRARIES, OF_CLIENTS, is_sdks_own, sdk_for, sdk_of
 from strictreply.sdks._sdk import SDK, Door
 from strictreply.sdks._shapes import HttpResponse, RawResponse
+from strictreply.sdks._spans import tell_span
 from strictreply.values._limits import JSONObject
 from strictreply.values._requests import Definitions
 
@@ -180,6 +181,14 @@ class Answering:
 
         sdk = sdk_for(self.client)
         kind = sdk.response_type(self.door)
+        if self.is_stream:
+            event_of = partial(
+                self.client._process_response_data,
+                cast_to=sdk.event_type(self.door),
+                response=http,
+            )
+            tell_span(http, self.door.wire.reader(), lambda plain: event_of(data=plain))
+
         raw_type = sdk.raw_type(None, is_async=is_async_client(self.client))
 
         if sent is not http:
@@ -490,7 +499,8 @@ class RequestEncoder:
             _warn_caller(sender, words, category)
 
         form = learnt.posted
-        options = form["options"] | {"max_retries": 0}
+        retries = sdk_for(sender._client).own_retries(sender._client)
+        options = form["options"] | {"max_retries": retries}
         for name in OPTIONS.keys() & keywords.keys():
             given = keywords[name]
             if name == "extra_headers" and given is not None:
@@ -669,14 +679,13 @@ def _warn_caller(sender: object, words: str, category: type[Warning]) -> None:
 def _takes_bytes(client: object, options: JSONObject) -> bool:
     """Return whether a client sends an encoded body, and does not read it on the way.
 
-    The clients for clouds read it. So may a method put over the client's own, and who observes it.
+    The clients for clouds read it. So may a method put over the client's own.
     """
     if "extra_json" in options or not _READING.isdisjoint(vars(client)):
         return False
 
     # a log of details has the members of the body
-    sdk = sdk_for(client)
-    if _log_of(sdk.package).isEnabledFor(logging.DEBUG) or sdk.is_observing(client):
+    if _log_of(sdk_for(client).package).isEnabledFor(logging.DEBUG):
         return False
 
     kind: Any = type(client)

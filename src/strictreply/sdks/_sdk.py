@@ -56,6 +56,8 @@ class Door:
 
     None where ``stream`` calls ``create``; elsewhere it posts by itself.
     """
+    unguarded_request: Callable[[JSONObject], str] | None = None
+    """Returns why no reply to a request with these members can be judged; empty where it can."""
     stores: bool = True
     """Whether replies are stored, to be fetched below its address."""
     posts_stored: bool = False
@@ -67,6 +69,12 @@ class Door:
 
     Raises ValueError for any other body. None where the SDK itself is as fast.
     """
+
+    def check(self, members: JSONObject) -> None:
+        """Raise NotImplementedError for a request whose reply cannot be judged."""
+        why = "" if self.unguarded_request is None else self.unguarded_request(members)
+        if why:
+            raise NotImplementedError(f"this request cannot be guarded: {why}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,6 +103,11 @@ class SDK:
     """Whether others see the requests of a client, by means of the SDK: its middleware or spans.
 
     Such a request is made as the SDK makes it, step by step. None where the SDK has no such means.
+    """
+    renews_token: Callable[[Any], bool] | None = None
+    """Whether a client answers status 401 with a new token of its own, once for a request.
+
+    None where the SDK has no such clients.
     """
     means: frozenset[str] = frozenset()
     """The attributes of a client that are such means: where it has none, nothing reads them."""
@@ -178,6 +191,10 @@ class SDK:
     def is_observing(self, client: object) -> bool:
         """Return whether others see the requests of a client by means of the SDK."""
         return self.is_observed is not None and self.is_observed(client)
+
+    def own_retries(self, client: object) -> int:
+        """Return how often a client may send a request again by itself: to renew its token."""
+        return int(self.renews_token is not None and self.renews_token(client))
 
     @property
     def folder(self) -> str:

@@ -24,6 +24,7 @@ from strictreply.sdks._known import (
     member_at,
     sdk_for,
     sdk_of,
+    sdk_of_clients,
 )
 from strictreply.sdks._low_requests import Posting
 from strictreply.sdks._posting import (
@@ -58,6 +59,8 @@ Whoever replaces one of them sees the real call.
 """
 
 _passed_by = attrgetter(*_ON_THE_WAY)
+
+_UNAUTHORIZED = 401  # the status of a token that is not valid, or no more
 
 _ASYNC = ("AsyncAPIClient", "AsyncAPIResource")
 
@@ -117,7 +120,7 @@ class Transport:
             raise TypeError(f"{needed}{_instead_of_client(client, door.wire)}")
 
         self.client: Any = client
-        self.path = path
+        self.path: str = path
         self.door: Door = door
         self._resource_of = attrgetter(path)
         self._first = resource
@@ -165,6 +168,8 @@ class Transport:
 
         As far as we know that is a tracer, which sees each ask.
         """
+        if sdk_for(self.client).is_observing(self.client):
+            return True
         if way.posting is not None:
             return _is_called_by_others(self.alone)
 
@@ -423,9 +428,7 @@ def _alone_class(kind: Any) -> type:
     inherited = getattr(kind, "_client", None)
     joining = getattr(kind, "_prepare_url", None)
 
-    # that of a cloud whose streams are no events of text
-    making = getattr(kind, "_make_sse_decoder", None)
-    decoded = None if making is None or is_of_base(making) else making
+    decoded = _own_decoder(kind)
 
     class SingleSendClient(kind):  # type: ignore[misc]  # a class that is only known here
         __slots__ = ("_bounded", "_joined", "_templates")
@@ -442,12 +445,6 @@ def _alone_class(kind: Any) -> type:
                 bounded = self._bounded = (now, stand_in(now, decoder) or now)
             return bounded[1]
 
-        if decoded is not None:
-
-            def _make_sse_decoder(self) -> object:
-                # the stand-in has decoded the frames
-                return sdk_for(self).named("_streaming", "SSEDecoder")()
-
         if is_of_base(joining):
             # kept where it is made of these two alone: a tenth of a call's time
             def _prepare_url(self, url: str) -> object:
@@ -460,8 +457,54 @@ def _alone_class(kind: Any) -> type:
                     joined = self._joined = (base, url, super()._prepare_url(url))
                 return joined[2]
 
+    for name, member in _members_alone(kind).items():
+        setattr(SingleSendClient, name, member)
+
     SingleSendClient.__name__ = kind.__name__
     return SingleSendClient
+
+
+def _own_decoder(kind: Any) -> Callable[..., Any] | None:
+    """Return the method for the decoder of a cloud whose streams are no events of text."""
+    making = getattr(kind, "_make_sse_decoder", None)
+    return None if making is None or is_of_base(making) else making
+
+
+def _members_alone(kind: Any) -> dict[str, object]:
+    """Return the members that differ in a client which sends each request once."""
+    members: dict[str, object] = {}
+    sdk = sdk_of_clients(kind)
+
+    chained = getattr(kind, "_build_middleware_chain", None)
+    if chained is not None:
+        # the SDK keeps a chain, whose end is the client that it was made for
+        members["_middleware_chain"] = property(chained)
+
+    if sdk is not None and sdk.renews_token is not None:
+        members["_should_retry"] = _renewing(kind._should_retry)
+        members["_should_retry_exception"] = _never_for_exceptions
+
+    if sdk is not None and _own_decoder(kind) is not None:
+        # the stand-in of the HTTP client has decoded the frames
+        members["_make_sse_decoder"] = _plain_decoder
+
+    return members
+
+
+def _renewing(should_retry: Callable[..., bool]) -> Callable[..., bool]:
+    def should_renew(self: object, response: HttpResponse) -> bool:
+        is_wanted = should_retry(self, response)
+        return response.status_code == _UNAUTHORIZED and is_wanted
+
+    return should_renew
+
+
+def _plain_decoder(self: object) -> object:
+    return sdk_for(self).named("_streaming", "SSEDecoder")()
+
+
+def _never_for_exceptions(_self: object, _error: object) -> tuple[bool, None]:
+    return False, None
 
 
 def _post_once(
@@ -471,7 +514,7 @@ def _post_once(
 
     The completion is parsed here when no method of the SDK below was replaced.
     """
-    options = {**(options or {}), "max_retries": 0}
+    options = {**(options or {}), "max_retries": sdk_for(client).own_retries(client)}
     form = (options.get("headers") or {}).get(RAW_RESPONSE)
     if isinstance(form, Form):
         return _raw_posted(client, door, {"path": path, "options": options, **given}, form)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from strictreply.testing import faults, ok
+    from strictreply.testing._claude_rules import ClaudeRules
     from strictreply.testing._probing.client_verdicts import no_backoff
     from strictreply.testing._recorder import record
     from strictreply.testing._script_server import ScriptServer
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from strictreply.testing.mounting import AsyncScriptedClient, ScriptedClient
 
 _NAMES_IN = {
+    "_claude_rules": ("ClaudeRules",),
     "_recorder": ("record",),
     "_probing.client_verdicts": ("no_backoff",),
     "_script_server": ("ScriptServer",),
@@ -64,6 +66,7 @@ _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in na
 __all__ = [
     "Asked",
     "AsyncScriptedClient",
+    "ClaudeRules",
     "Fault",
     "HTTPReply",
     "Kind",

@@ -10,11 +10,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
-from strictreply.core import JSON, DraftCall, JSONObject, Request, decode
+from strictreply.core import JSON, JSONObject, Request, decode
 from strictreply.testing._chat_writer import pieces_of, wrong_model
 from strictreply.testing._retelling import Retelling, respelt, retold
 from strictreply.testing._wire import HTTPReply, ServedError, member
@@ -363,20 +362,20 @@ class MessagesWriter(BaseWriter):
         if system:
             yield RequestTurn("system", system)
 
-        turns: Iterable[Any] = request.turns
-        for turn in turns:
+        for one in request.turns:
+            turn: Any = one
             role = str(turn.get("role"))
             content = turn.get("content")
             if role == "assistant":
                 draft = self.wire.replay.read(turn)
-                calls = tuple(_plain(call) for call in draft.calls)
-                yield RequestTurn(role, draft.text, calls)
+                yield RequestTurn(role, draft.text, draft.calls)
                 continue
 
             blocks: list[Any] = content if isinstance(content, list) else []
-            results = [one for one in blocks if member(one, "type") == "tool_result"]
-            for one in results:
-                yield RequestTurn("tool", _text_of(one.get("content")), call_id=one["tool_use_id"])
+            results = [block for block in blocks if member(block, "type") == "tool_result"]
+            for result in results:
+                words = _text_of(result.get("content"))
+                yield RequestTurn("tool", words, call_id=result.get("tool_use_id"))
 
             if len(results) < len(blocks) or not blocks:
                 yield RequestTurn(role, _text_of(content))
@@ -405,10 +404,6 @@ class MessagesWriter(BaseWriter):
     def given_events(self, text: str) -> Iterator[bytes]:
         """Cut a stream that a user gives into events; chunks are spelt as the kit does."""
         return map(respelt, super().given_events(text))
-
-
-def _plain(call: DraftCall) -> DraftCall:
-    return replace(call, source=None)
 
 
 def _text_of(content: Any) -> str:

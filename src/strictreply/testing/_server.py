@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server on loopback, which sends every :class:`HTTPReply`.
+"""A server of each API on loopback, which sends every :class:`HTTPReply`.
 
 It also sends what no HTTP library would send.
 """
@@ -73,7 +73,7 @@ class LoopbackServer:
 
     @property
     def base_url(self) -> str:
-        """What an ``OpenAI(base_url=…)`` takes, ending in ``/v1``."""
+        """What an ``OpenAI(base_url=…)`` takes, ending in ``/v1``; ``Anthropic`` takes it, too."""
         host = str(self._server.server_address[0])
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
 

@@ -72,8 +72,11 @@ class ProbeWorker:
         Raises Unusable when that does not work within a minute.
         """
         local = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
-        model = dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_BASE"), base_url)
-        model["ANTHROPIC_BASE_URL"] = base_url.removesuffix("/v1")
+        model = {
+            "OPENAI_BASE_URL": base_url,
+            "OPENAI_API_BASE": base_url,
+            "ANTHROPIC_BASE_URL": base_url.removesuffix("/v1"),
+        }
         keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), "sk-made-up-for-the-probe")
         command = (sys.executable, "-m", probe_worker.__name__, source, base_url, *clean)
         process = await asyncio.create_subprocess_exec(

@@ -115,7 +115,7 @@ def _conversation(source: JSONObject) -> list[Any]:
             f"messages is required: a text, or a list of messages, not {type(messages).__name__}"
         )
 
-    turns = list(messages)
+    turns: list[Any] = [*messages]
     while turns and _is_instruction(turns[0]):
         source["system"] = _instructed(source.get("system"), turns.pop(0)["content"])
 
@@ -240,9 +240,9 @@ def _format_of(source: JSONObject) -> AnswerFormat | type | None:
 
 def written_request(request: Request) -> JSONObject:
     """Write a request as the API takes it."""
-    body = {**request.source, "messages": request.turns, **request.limits}
-    typed = body.pop(_TYPED, [])
-    custom = body.pop(_CUSTOM, ())
+    body: JSONObject = {**request.source, "messages": request.turns, **request.limits}
+    typed: Any = body.pop(_TYPED, [])
+    custom: Any = body.pop(_CUSTOM, ())
     if request.model is not None:
         body["model"] = request.model
     if request.is_stream:
@@ -265,10 +265,11 @@ def written_request(request: Request) -> JSONObject:
         body[CHOICE] = choice
 
     _write_format(request, body)
-    beside = body.pop(_BESIDE, ())
+    beside: Any = body.pop(_BESIDE, ())
     moved = {name: body.pop(name) for name in beside if name in body}
     if moved:
-        body["extra_body"] = {**(body.get("extra_body") or {}), **moved}
+        extra: Any = body.get("extra_body") or {}
+        body["extra_body"] = {**extra, **moved}
 
     return body | request.keywords
 

@@ -311,10 +311,11 @@ _STATUS_WORDS: Mapping[int, str] = {
     "spikearrestviolation insufficient_quota billing_hard_limit_reached",
     500: "server_error internal_server_error internalservererror internal_error internalerror "
     "internal internalserverexception api_error",
-    503: "overloaded_error overloaded engine_overloaded unavailable service_unavailable "
+    503: "overloaded engine_overloaded unavailable service_unavailable "
     "serviceunavailableexception modelnotreadyexception temporarily_unavailable "
     "provider_overloaded provider_unavailable",
     504: "deadline_exceeded timeout_error gateway_timeout",
+    529: "overloaded_error",  # Anthropic's own, no status of HTTP
 }
 STATUSES: Mapping[str, int] = {
     word: status for status, words in _STATUS_WORDS.items() for word in words.split()

@@ -61,10 +61,10 @@ def no_backoff() -> Generator[Skipped, None, None]:
             result.add(seconds)
             return super().__new__(cls, 0.0)
 
-    def at_once(client: object) -> Callable[..., float]:
+    def at_once(client: Any) -> Callable[..., float]:
         waits: Callable[..., float] = getattr(client, _SDK_WAIT, float)
 
-        def no_seconds(*given: object, **named: object) -> float:
+        def no_seconds(*given: Any, **named: Any) -> float:
             result.add(waits(*given, **named))
             return 0.0
 

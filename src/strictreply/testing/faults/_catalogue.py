@@ -164,8 +164,10 @@ class Entry:
                 yield fault
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the entry as JSON."""
+        """Return the entry as JSON, with its API where it is of one alone."""
+        of_one: dict[str, JSON] = {"api": self.api} if self.api else {}
         return {
+            **of_one,
             "name": self.name,
             "kind": self.kind.value,
             "code": self.code,
@@ -173,7 +175,6 @@ class Entry:
             "summary": self.summary,
             "needs": {**self.needs},
             "by_default": self.by_default,
-            "api": self.api,
         }
 
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:

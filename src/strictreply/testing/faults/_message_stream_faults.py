@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -17,8 +17,8 @@ _Events: TypeAlias = list[JSONObject]
 
 def _good(good: GoodStream) -> _Events:
     """Return the events of the good reply."""
-    pieces: Iterable[Any] = message_pieces(as_message(good.target.clean))
-    return list(pieces)
+    pieces: Any = message_pieces(as_message(good.target.clean))
+    return [*pieces]
 
 
 def _fault(code: str, summary: str, spoiled: Callable[[_Events], _Events], **more: Any) -> Entry:
