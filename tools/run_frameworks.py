@@ -40,6 +40,7 @@ SECONDS = 240
 MAX_REQUESTS = 12
 ANSWER = "Tea is here."
 NO_STREAM = "it has none"
+CORRECTION = "Not valid."
 ENDS = ("final_answer", "submit")
 CALL_AND_OUTPUT = ("function_call", "function_call_output")
 JSONObject: TypeAlias = dict[str, Any]
@@ -316,7 +317,9 @@ class Model:
 
     ``text``, ``tool`` and ``arguments`` are the malformed call, ``answer`` is the malformed
     structured answer: None when there is none of these. ``served`` says what it wrote, ``seen``
-    which calls stood in the last request itself, ``refused`` what was wrong with a request.
+    which calls stood in the last request itself, ``refused`` what was wrong with a request,
+    ``is_corrected`` whether a request behind a malformed reply was our correction: None where that
+    is not looked at.
     """
 
     def __init__(
@@ -331,6 +334,7 @@ class Model:
         self.seen: list[str] = []
         self.refused: list[str] = []
         self.asked_to_stream: list[bool] = []
+        self.is_corrected: bool | None = None
         self._stored: dict[str, list[JSONObject]] = {}
         self._thoughts: dict[str, str] = {}
 
@@ -381,6 +385,9 @@ class Model:
 
     def said(self, request: Mapping[str, Any]) -> list[JSONObject]:
         """Return the blocks that answer one request of the Messages API."""
+        if self.served[-1:] in (["bad"], ["wrong"]):
+            self.is_corrected = CORRECTION in json.dumps(request["messages"][-1])
+
         blocks = [
             block
             for turn in request["messages"]
@@ -703,6 +710,7 @@ def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
         "served": model.served,
         "seen": model.seen,
         "refused": model.refused,
+        "is_corrected": model.is_corrected,
         "pieces": [piece for piece in shown if piece],
         "asked_to_stream": model.asked_to_stream,
     }
@@ -791,6 +799,8 @@ def faults(results: list[dict[str, Any]]) -> list[str]:
 
     def breaks(one: dict[str, Any]) -> bool:
         if one["ran"] != ["tea"] or one["refused"] or not came_through(one):
+            return True
+        if one["is_corrected"] is False:
             return True
         if one["way"] not in ANSWERED and saw_it(one):
             return True
