@@ -79,7 +79,7 @@ def test_v11_a_decision_on_an_earlier_turn_is_refused(opened: Opened) -> None:
     (then,) = first.pending
     (now,) = second.pending
     # Ids that repeat in a session are numbered (V10).
-    assert (then.tool_call_id, now.tool_call_id) == ("x", "x.2")
+    assert (then.tool_call_id, now.tool_call_id) == ("x", "x-2")
 
     assert codes(refused(loop, second, then.approved())) == [C.DECISION_ELSEWHERE, C.MISSING_RESULT]
     equal = replace(then.approved(), tool_call_id=now.tool_call_id)

@@ -167,16 +167,16 @@ def test_an_id_that_repeats_in_a_turn_is_another_call(opened: Opened) -> None:
     first = loop.run()
     given = [first.pending[0].answered("at a")]
     second = loop.run(continuation=first, results=given)
-    assert (ids(first), ids(second)) == (["call_1"], ["call_1.2"])
+    assert (ids(first), ids(second)) == (["call_1"], ["call_1-2"])
 
     with pytest.raises(sr.InvokeFailed) as again:
         loop.run(continuation=second, results=given)
 
     assert codes(again.value)[0] is C.ALREADY_CONSUMED
     done = loop.run(continuation=second, results=[second.pending[0].answered("at b")])
-    assert told(done) == [("call_1", "at a"), ("call_1.2", "at b")]
+    assert told(done) == [("call_1", "at a"), ("call_1-2", "at b")]
     written = [turn["tool_calls"][0]["id"] for turn in done.transcript if turn.get("tool_calls")]
-    assert written == ["call_1", "call_1.2"]
+    assert written == ["call_1", "call_1-2"]
 
 
 def test_v10_an_id_of_an_earlier_turn_of_the_conversation_is_another_call(opened: Opened) -> None:
@@ -189,12 +189,12 @@ def test_v10_an_id_of_an_earlier_turn_of_the_conversation_is_another_call(opened
     result = {"role": "tool", "tool_call_id": "call_1", "content": "at a"}
     before = [{"role": "user", "content": "a?"}, earlier, result, {"role": "user", "content": "b?"}]
     paused = loop.run(before)
-    assert ids(paused) == ["call_1.2"]
+    assert ids(paused) == ["call_1-2"]
 
     done = loop.run(continuation=paused, results=[paused.pending[0].answered("at b")])
-    assert told(done) == [("call_1", "at a"), ("call_1.2", "at b")]
+    assert told(done) == [("call_1", "at a"), ("call_1-2", "at b")]
     written = [turn["tool_calls"][0]["id"] for turn in done.transcript if turn.get("tool_calls")]
-    assert written == ["call_1", "call_1.2"]
+    assert written == ["call_1", "call_1-2"]
 
 
 def test_the_walks_of_a_pause_and_of_what_follows() -> None:

@@ -476,7 +476,7 @@ def test_a_hidden_async_tool_fails_as_any_other_does() -> None:
         ("wrong", "ToolError"),
         ("cancelled", "CancelledError"),
         ("late", "Timeout"),
-        ("cancelled.2", "CancelledError"),
+        ("cancelled-2", "CancelledError"),
     ]
 
 

@@ -870,7 +870,7 @@ class TestConversation:
         assert outcome.attempts[1].scope is None
         assert len(calls(effects)) == 2
 
-    @pytest.mark.parametrize("ids", [["call_1"], ["call_1", "call_1"], ["call_1", "call_1.2"]])
+    @pytest.mark.parametrize("ids", [["call_1"], ["call_1", "call_1"], ["call_1", "call_1-2"]])
     def test_v10_a_server_that_counts_anew_is_numbered(self, ids: list[str]) -> None:
         """An id that is taken is refused once in a conversation; then, as no ask mends a server, it
         is numbered.
@@ -890,7 +890,7 @@ class TestConversation:
         assert len(calls(effects)) == (2 if len(ids) == 1 else 1)
         assert isinstance(outcome.reply, ToolCall)
         (sent,) = outcome.response["choices"][0]["message"]["tool_calls"]
-        assert sent["id"] == outcome.reply.id == f"call_1.{max(2, 1 + len(set(ids)))}"
+        assert sent["id"] == outcome.reply.id == f"call_1-{max(2, 1 + len(set(ids)))}"
 
         assert outcome.attempts[-1].lenient == ("numbered_id",)
 
@@ -910,7 +910,7 @@ class TestConversation:
 
         assert [attempt.scope for attempt in outcome.attempts] == [None, None, "search"]
         assert isinstance(outcome.reply, ToolCall)
-        assert (outcome.reply.id, outcome.reply.args) == ("call_1.2", {"query": "tea"})
+        assert (outcome.reply.id, outcome.reply.args) == ("call_1-2", {"query": "tea"})
 
     def test_the_ids_that_we_replay_are_nobodys(self) -> None:
         """An id that a correction showed is no id of the conversation."""

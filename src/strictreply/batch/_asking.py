@@ -40,6 +40,7 @@ from strictreply import (
 )
 from strictreply.batch._results import RowResult, accepted, broken, ended, unasked
 from strictreply.core import RetryBucket
+from strictreply.core.calls import sdk_of_clients, usual_namespace
 from strictreply.wires import Api, wire_named
 
 _OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")
@@ -323,14 +324,23 @@ def _is_absent(value: object) -> bool:
 
 def is_ready(client: object) -> bool:
     """Return whether this is a ready client, and not a function or class that makes one."""
-    return client is not None and not isclass(client) and hasattr(client, "chat")
+    return not isclass(client) and usual_namespace(client) is not None
+
+
+def api_of(client: object) -> Api | str:
+    """Return the API of a client, or of the class of one, for rows that name none."""
+    made = client.make if isinstance(client, Pooled) else client
+    kind: Any = made if isclass(made) else type(made)
+    sdk = sdk_of_clients(kind)
+    return "chat" if sdk is None else sdk.usual_api
 
 
 def asynchronous(strict: object) -> AsyncStrictClient:
     """Return a wrapped client when it is an async one; ContractError says what to give instead."""
     if not isinstance(strict, AsyncStrictClient):
         raise ContractError(
-            "client must be async: openai.AsyncOpenAI, a function that makes one, or a ready one"
+            "client must be async: openai.AsyncOpenAI, anthropic.AsyncAnthropic, a function that "
+            "makes one, or a ready one"
         )
     return strict
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strictreply import Contract, ContractError, RetryPolicy
-from strictreply.batch._asking import Pooled, is_ready
+from strictreply.batch._asking import Pooled, api_of, is_ready
 from strictreply.batch._journal import Journal, Spelled, fingerprint
 from strictreply.batch._results import COLUMNS, INDEX, RowFault, RowResult
 from strictreply.batch._rows import Rows, arrow, rows, write_parquet
@@ -28,6 +28,7 @@ from strictreply.core.text import capped
 from strictreply.wires import Api
 
 if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
 
 MAX_REASONS = 1_000  # that are counted apart
@@ -150,9 +151,9 @@ class FileRun:
         contract: Contract[Any],
         *,
         model: str,
-        client: AsyncOpenAI | Callable[[], object] | None = None,
+        client: AsyncOpenAI | AsyncAnthropic | Callable[[], object] | None = None,
         policy: RetryPolicy | None = None,
-        api: Api | str = "chat",
+        api: Api | str | None = None,
         request: Mapping[str, Any] = _NOTHING,
         concurrency: int = 64,
         max_consecutive_failures: int = 100,
@@ -177,6 +178,7 @@ class FileRun:
         if self._rows is None:
             self.open()
 
+        api = api or api_of(client)
         keywords: dict[str, Any] = {"model": model, "api": api, "concurrency": concurrency}
         pooled = Pooled(client) if callable(client) and not is_ready(client) else client
 

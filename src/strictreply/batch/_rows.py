@@ -38,6 +38,7 @@ from strictreply.batch._asking import (
     Messages,
     Source,
     Take,
+    api_of,
     ask_each,
     asynchronous,
     is_ready,
@@ -57,6 +58,7 @@ from strictreply.core.calls import OUR_NAMES
 from strictreply.wires import Api, wire_named
 
 if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
 
 
@@ -517,7 +519,7 @@ def rows(
     contract: Contract,
     *,
     messages: Messages = "messages",
-    client: AsyncOpenAI | Callable[[], object] | None = None,
+    client: AsyncOpenAI | AsyncAnthropic | Callable[[], object] | None = None,
     policy: RetryPolicy | None = None,
     steering: Steering | None = None,
     concurrency: int = 64,
@@ -529,7 +531,8 @@ def rows(
     It never drops a row, and never raises for one. ``messages`` is the column of a row, or a
     function of the row, with a text or messages. ``client`` is a function that makes an async
     client, called once in each process; or a ready one, which stays open and must not be in use in
-    another event loop; None means ``openai.AsyncOpenAI``. ``policy`` None means
+    another event loop; None means ``openai.AsyncOpenAI``. ``api`` None is that of a ready client or
+    of a class, and for another function chat completions. ``policy`` None means
     :data:`DEFAULT_POLICY`, ``steering`` None the default.
     ``concurrency`` is how many rows are asked at once; it is halved when the API answers a tenth of
     the last requests with 429, 503 or 529, and grows again slowly. ``prefix`` is put before the
@@ -554,7 +557,7 @@ def rows(
         raise ContractError("client must be an async client, or a function or class that makes one")
 
     same: dict[str, Any] = {**keywords}
-    api: Api | str = same.pop("api", None) or "chat"
+    api: Api | str = same.pop("api", None) or api_of(client)
     wire = wire_named(api)
 
     # of another API no keywords are known here

@@ -36,14 +36,23 @@ app = typer.Typer(
 
 BaseUrl = Annotated[
     str | None,
-    Option(envvar="OPENAI_BASE_URL", help="An OpenAI-compatible endpoint, ending in /v1."),
+    Option(
+        help="An OpenAI-compatible endpoint, ending in /v1 (or OPENAI_BASE_URL); of messages one "
+        "of Anthropic's API, without /v1 (or ANTHROPIC_BASE_URL)."
+    ),
 ]
 ApiKey = Annotated[
     str | None,
-    Option(envvar="OPENAI_API_KEY", show_envvar=True, help="Its key, where it needs one."),
+    Option(help="Its key, where it needs one (or OPENAI_API_KEY; of messages ANTHROPIC_API_KEY)."),
+]
+ApiOption = Annotated[
+    Api, Option(help="The API to use: chat completions, Responses or Anthropic's Messages.")
 ]
 Model = Annotated[
     str | None, Option(help="The model's name; may be left out where a server has only one.")
+]
+RequestOption = Annotated[
+    str, Option(help="More of each request, as JSON: '{\"temperature\": 0}'.")
 ]
 ChannelOption = Annotated[
     Channel, Option(help="Where calls are written: native tool_calls, or JSON in the text.")
@@ -112,7 +121,7 @@ def serve_script(
     help="Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none "
     "was valid.",
 )
-def ask(
+def ask(  # noqa: PLR0913 - one parameter an option
     question: Annotated[str, Argument(help="What to ask.")],
     *,
     tools: Annotated[
@@ -122,8 +131,9 @@ def ask(
     api_key: ApiKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
-    api: Annotated[Api, Option(help="The API to use: chat completions or Responses.")] = "chat",
+    api: ApiOption = "chat",
     parallel: Annotated[bool, Option(help="Allow several calls in one reply.")] = False,
+    request: RequestOption = "{}",
     max_retries: Retries = 3,
     deadline: Annotated[
         float | None, Option(min=0.1, help="Seconds for all attempts together.")
@@ -140,10 +150,16 @@ def ask(
     if not question.strip():
         fail("the question is empty")
 
-    endpoint = Endpoint(base_url, api_key, model, timeout)
-    contract = declare(tools or [], channel=channel, parallel=parallel)
-    policy = RetryPolicy(max_retries=max_retries, deadline=deadline)
-    run_ask(question, endpoint=endpoint, contract=contract, policy=policy, api=api, explain=explain)
+    endpoint = Endpoint.of(api, base_url, api_key, model, timeout)
+    run_ask(
+        question,
+        endpoint=endpoint,
+        contract=declare(tools or [], channel=channel, parallel=parallel),
+        policy=RetryPolicy(max_retries=max_retries, deadline=deadline),
+        api=api,
+        request=endpoint.request(request, ("model", "messages", "input", "tools", "stream")),
+        explain=explain,
+    )
 
 
 class RunByDefault(TyperGroup):
@@ -187,14 +203,12 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
         str | None, Option(help="Or a template with columns in braces: 'Sort {text}'.")
     ] = None,
     system: Annotated[str | None, Option(help="The system turn of each request.")] = None,
-    request: Annotated[
-        str, Option(help="More of each request, as JSON: '{\"temperature\": 0}'.")
-    ] = "{}",
+    request: RequestOption = "{}",
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
-    api: Annotated[Api, Option(help="The API to use: chat completions or Responses.")] = "chat",
+    api: ApiOption = "chat",
     parallel: Annotated[bool, Option(help="Allow several calls in one reply.")] = False,
     concurrency: Annotated[
         int, Option(min=1, help="Rows asked at once; fewer when the API is busy.")
@@ -229,8 +243,8 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
 
     run = file_run(source, out, messages=messages, prompt=prompt, system=system, prefix=prefix)
     contract = declare_one(tools or [], answer, channel=channel, parallel=parallel)
-    endpoint = Endpoint(base_url, api_key, model, timeout)
-    keywords = keywords_of(request)
+    endpoint = Endpoint.of(api, base_url, api_key, model, timeout)
+    keywords = keywords_of(endpoint, request)
 
     open_rows(run)
     client, served = endpoint.connect()
@@ -341,8 +355,8 @@ def schema(
     short_help="Run an app against every malformed reply.",
     help="Run an app once per malformed reply of the catalogue; status 1 when it did not survive "
     "them all, 3 when nobody can see whether it did.\n\n"
-    "The faults are made from the tools that the app's own request declares, by chat completions "
-    "or by Responses. Nothing leaves this machine.",
+    "The faults are made from the tools that the app's own request declares, by chat completions, "
+    "by Responses or by Anthropic's Messages. Nothing leaves this machine.",
 )
 def probe(  # noqa: PLR0913 - one parameter an option
     *,

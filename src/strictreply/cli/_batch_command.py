@@ -13,13 +13,13 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from strictreply import ContractError
 from strictreply.batch import STATUSES, FileRun, rows, validate_files
+from strictreply.cli._declared import Endpoint
 from strictreply.cli._terminal import (
     Status,
     console,
     counted,
     fail,
     interruptible,
-    read_json,
     refuse_paths,
 )
 from strictreply.core import JSONObject
@@ -48,20 +48,9 @@ def open_rows(run: FileRun) -> None:
         fail(f"{run.source} cannot be read: {error.strerror or error}", Status.FAILED)
 
 
-def keywords_of(request: str) -> JSONObject:
-    """Read ``--request``; ends the command when it is not a JSON object."""
-    value = read_json(request, "--request")
-    if not isinstance(value, dict):
-        fail("--request is not a JSON object")
-
-    taken = value.keys() & {"api", "model", *signature(rows).parameters}
-    if taken:
-        fail(
-            f"--request: {min(taken)} is set by an option, or not allowed; "
-            "pass other parameters of the API"
-        )
-
-    return value
+def keywords_of(endpoint: Endpoint, request: str) -> JSONObject:
+    """Return the keywords of each request; ends the command at a wrong ``--request``."""
+    return endpoint.request(request, ("api", "model", *signature(rows).parameters))
 
 
 def run_batch(

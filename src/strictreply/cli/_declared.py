@@ -7,19 +7,63 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any, Final, Self
 
 from strictreply import Contract, ContractError, TransportFailed
-from strictreply.cli._terminal import Status, fail, refuse_broken
+from strictreply.cli._terminal import Status, fail, read_json, refuse_broken
+from strictreply.core import JSONObject
 from strictreply.core.calls import without_credentials
+from strictreply.core.forms import peek
+from strictreply.integrations import load
+from strictreply.wires import Api
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI, OpenAI
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """The client library of an API, and the public API that it asks."""
+
+    package: str
+    """The package of the library; its environment variables begin with that, in capitals."""
+    client: str
+    """The class of its sync client; that of the async one begins with ``Async``."""
+    error: str
+    """The class from which its exceptions are derived."""
+    name: str
+    """What the public API is called."""
+    demanded: Mapping[str, Any]
+    """What the API demands of each request, beside its model and its messages."""
+    token: str = ""
+    """The environment variable of a token that the library finds by itself; empty for none."""
+
+    @property
+    def library(self) -> ModuleType:
+        """The library; ends the command where it is not installed."""
+        try:
+            return load(self.package)
+        except ImportError as error:
+            fail(str(error))
+
+    def variable(self, name: str) -> str:
+        """Return the name of an environment variable of the library."""
+        return f"{self.package.upper()}_{name}"
+
+
+_OPENAI: Final = Provider("openai", "OpenAI", "OpenAIError", "the OpenAI API", {})
+_ANTHROPIC: Final = Provider(
+    "anthropic",
+    "Anthropic",
+    "AnthropicError",
+    "the Anthropic API",
+    {"max_tokens": 4096},
+    "ANTHROPIC_AUTH_TOKEN",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +71,49 @@ class Endpoint:
     """Where calls go; None for options that were not given."""
 
     base_url: str | None = None
+    """The address of the server."""
     api_key: str | None = None
+    """Its key."""
     model: str | None = None
+    """The name of the model."""
     timeout: float = 60.0
+    """Seconds for one call."""
+    provider: Provider = _OPENAI
+    """The library that calls."""
+
+    @classmethod
+    def of(
+        cls, api: Api, base_url: str | None, api_key: str | None, model: str | None, timeout: float
+    ) -> Self:
+        """Return the endpoint of an API by options, and by the variables of its library."""
+        provider = _ANTHROPIC if api == "messages" else _OPENAI
+        return cls(
+            base_url or os.environ.get(provider.variable("BASE_URL")) or None,
+            api_key or os.environ.get(provider.variable("API_KEY")) or None,
+            model,
+            timeout,
+            provider,
+        )
 
     @property
     def name(self) -> str:
         """The address of the endpoint, without a password."""
-        return re.sub(r"(?<=://)[^/?#]*@", "", self.base_url or "the OpenAI API")
+        return re.sub(r"(?<=://)[^/?#]*@", "", self.base_url or self.provider.name)
+
+    @property
+    def _has_token(self) -> bool:
+        """Whether the library finds a token by itself."""
+        return bool(os.environ.get(self.provider.token))
 
     def _refuse_options(self) -> None:
         """End the command at options that no client can be made of.
 
         Only the public API demands a key.
         """
-        if self.base_url is None and self.api_key is None:
+        key = self.provider.variable("API_KEY")
+        if self.base_url is None and self.api_key is None and not self._has_token:
             fail(
-                "set OPENAI_API_KEY, or pass --base-url (or OPENAI_BASE_URL) "
+                f"set {key}, or pass --base-url (or {self.provider.variable('BASE_URL')}) "
                 "of a server that needs no key"
             )
 
@@ -55,21 +125,19 @@ class Endpoint:
 
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             fail(
-                "the API key (--api-key or OPENAI_API_KEY) holds a character "
-                "that no HTTP header can carry"
+                f"the API key (--api-key or {key}) holds a character that no HTTP header can carry"
             )
 
         refuse_broken(self.model or "", "--model")
 
-    def connect(self) -> tuple[OpenAI, str]:
+    def connect(self) -> tuple[Any, str]:
         """Make the SDK's client and choose the model."""
-        # a second of import, for the commands that call
-        from openai import OpenAI, OpenAIError  # noqa: PLC0415
-
         self._refuse_options()
+        # a second of import, for the commands that call
+        library = self.provider.library
 
         try:
-            client = OpenAI(**self._options())
+            client = getattr(library, self.provider.client)(**self._options())
         except Exception as error:  # noqa: BLE001
             # the SDK's HTTP library, which may be one of two, reads the address
             reason = str(error) if self.name == self.base_url else type(error).__name__
@@ -80,7 +148,7 @@ class Endpoint:
 
         try:
             served = [model.id for model in client.models.list()]
-        except OpenAIError as error:
+        except getattr(library, self.provider.error) as error:
             fail(f"{self.name} did not list its models: {_said(error)}", Status.FAILED)
 
         if len(served) != 1:
@@ -88,21 +156,35 @@ class Endpoint:
 
         return client, served[0]
 
-    def asynchronous(self) -> AsyncOpenAI:
+    def asynchronous(self) -> object:
         """Make the SDK's async client of an endpoint that :meth:`connect` has tried."""
-        from openai import AsyncOpenAI  # noqa: PLC0415 - as in connect
+        make = getattr(self.provider.library, f"Async{self.provider.client}")
+        return make(**self._options())
 
-        return AsyncOpenAI(**self._options())
+    def request(self, more: str, taken: Sequence[str]) -> JSONObject:
+        """Read ``--request``, and add what the API demands of each request.
+
+        Ends the command when it is not a JSON object, or holds what is ``taken``.
+        """
+        value = read_json(more, "--request")
+        if not isinstance(value, dict):
+            fail("--request is not a JSON object")
+
+        if already := value.keys() & set(taken):
+            fail(
+                f"--request: {min(already)} is set by an option, or not allowed; "
+                "pass other parameters of the API"
+            )
+
+        return {**self.provider.demanded, **value}
 
     def _options(self) -> dict[str, Any]:
+        options = {"base_url": self.base_url, "timeout": self.timeout, "max_retries": 0}
+        if self.api_key is None and self._has_token:
+            return options
+
         # for a local server without a key: the SDK insists on one
-        key = self.api_key or "none"
-        return {
-            "base_url": self.base_url,
-            "api_key": key,
-            "timeout": self.timeout,
-            "max_retries": 0,
-        }
+        return options | {"api_key": self.api_key or "none"}
 
     def told(self, error: TransportFailed) -> str:
         """Report in one line what became of the calls."""
@@ -116,7 +198,7 @@ def _said(cause: BaseException) -> str:
     It has at most 300 characters.
     """
     body = getattr(cause, "body", None)
-    message = body.get("message") if isinstance(body, dict) else None
+    message = peek(peek(body, "error") or body, "message")
 
     if not isinstance(message, str) or not message:
         first = cause

@@ -176,6 +176,7 @@ def run_ask(
     contract: Contract,
     policy: RetryPolicy,
     api: Api,
+    request: JSONObject,
     explain: bool,
 ) -> None:
     """Ask once, and print the reply on stdout as ASCII JSON, each attempt on stderr.
@@ -191,7 +192,8 @@ def run_ask(
 
         try:
             with strict:
-                reply = strict.reply(model=model, messages=[{"role": "user", "content": text}])
+                asked = {**request, "messages": [{"role": "user", "content": text}]}
+                reply = strict.reply(model=model, **asked)
         except CallFailed as error:
             if explain:
                 typer.echo(error.explain(), err=True)

@@ -84,7 +84,7 @@ class SentKeywords(TypedDict, total=False):
     max_completion_tokens: int | None
     """Most tokens of the reply, thoughts included."""
     max_tokens: int | None
-    """Most tokens of the reply, for older models."""
+    """Most tokens of the reply: of Messages, and for older models of chat completions."""
     metadata: Mapping[str, str] | None
     """The caller's own labels of the request."""
     modalities: list[str] | None
@@ -153,6 +153,20 @@ class SentKeywords(TypedDict, total=False):
     """The form of the text, such as its JSON Schema."""
     truncation: Literal["auto", "disabled"] | None
     """What becomes of a conversation that is too long."""
+    cache_control: Mapping[str, Any] | None
+    """How the prompt is cached, of Messages."""
+    container: str | Mapping[str, Any] | None
+    """The container of the server's own tools that is used again."""
+    inference_geo: str | None
+    """Where the model runs."""
+    output_config: Mapping[str, Any]
+    """The format of the answer and the effort for it, of Messages."""
+    stop_sequences: Iterable[str]
+    """Texts that end the reply, of Messages."""
+    system: str | Iterable[Mapping[str, Any]]
+    """The system prompt, of Messages."""
+    thinking: Mapping[str, Any]
+    """How the model thinks, of Messages."""
     extra_headers: Mapping[str, str] | None
     """HTTP headers beside the SDK's."""
     extra_query: Mapping[str, object] | None
@@ -194,7 +208,7 @@ class CallKeywords(RequestKeywords, total=False):
     response_format: type | Mapping[str, Any]
     """What the answer must be: a type, or the API's own member."""
     messages: str | Iterable[Mapping[str, Any] | BaseModel]
-    """The conversation, of chat completions."""
+    """The conversation, of chat completions and of Messages."""
     input: str | Iterable[Mapping[str, Any] | BaseModel]
     """The conversation, of the Responses API."""
     user: str

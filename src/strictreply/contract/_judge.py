@@ -302,12 +302,14 @@ def counts_anew(ids: list[str]) -> bool:
     if len(known) < len(ids):
         return True
 
-    parts = (id_.rpartition(".") for id_ in known)
+    parts = (id_.rpartition("-") for id_ in known)
     return any(stem in known and number.isdecimal() for stem, _, number in parts)
 
 
 def with_numbered_ids(draft: Draft, taken: Container[str]) -> Draft:
-    """Number the ids that earlier calls of the conversation have (``call_1.2``).
+    """Number the ids that earlier calls of the conversation have (``call_1-2``).
+
+    Anthropic takes no other characters in an id than letters, digits, ``_`` and ``-``.
 
     The same draft is returned where no id is taken.
     """
@@ -316,7 +318,7 @@ def with_numbered_ids(draft: Draft, taken: Container[str]) -> Draft:
 
     for index, id_ in enumerate(ids):
         if isinstance(id_, str) and id_ in taken:
-            candidates = (f"{id_}.{number}" for number in count(2))
+            candidates = (f"{id_}-{number}" for number in count(2))
             free = next(one for one in candidates if one not in taken and one not in ids)
             numbered[index] = replace(numbered[index], id=free)
 

@@ -1,4 +1,4 @@
-"""The steps of one call: failures, budgets, corrections, and the effects of a flow."""
+"""The steps of one call: clients, failures, budgets, corrections, and the effects of a flow."""
 
 from strictreply.contract._driving import apause, pause, skipped, unharmed
 from strictreply.retry._failures import ExchangeStopped, retry_after
@@ -11,6 +11,7 @@ from strictreply.retry._steering import (
     fitted_before,
     verdict_words,
 )
+from strictreply.sdks._known import sdk_of_clients, usual_namespace
 from strictreply.values._control_flow import is_control_flow, signal_of
 from strictreply.values._replies import (
     MIN_CREDENTIAL_CHARS,
@@ -43,10 +44,12 @@ __all__ = [
     "pause",
     "plain_request",
     "retry_after",
+    "sdk_of_clients",
     "signal_of",
     "skipped",
     "total_usage",
     "unharmed",
+    "usual_namespace",
     "verdict_words",
     "without_credentials",
 ]

@@ -14,6 +14,7 @@ _NEEDED: Final = {
     **dict.fromkeys(("langgraph", "langchain_core"), ("langgraph 1.0 or newer", "langgraph")),
     **dict.fromkeys(("dbos", "psycopg", "sqlalchemy"), ("dbos 3.4 or newer", "durable")),
     "litellm": ("litellm 1.108 or newer, with its proxy", "litellm"),
+    "anthropic": ("anthropic 0.125 or newer", "anthropic"),
     "instructor": ("instructor 1.17 or newer", "instructor"),
     "opentelemetry": ("opentelemetry-api 1.30 or newer", "otel"),
 }

@@ -39,8 +39,10 @@ _NAME = "strictreply"
 # the form that its RELEASING.md names
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
-# values of ``gen_ai.provider.name`` by the end of a host; any other speaks the API of ``openai``
+# values of ``gen_ai.provider.name`` by the end of a host; any other is named for the API it speaks
 _PROVIDERS = {
+    "amazonaws.com": "aws.bedrock",
+    "api.anthropic.com": "anthropic",
     "openai.azure.com": "azure.ai.openai",
     "api.deepseek.com": "deepseek",
     "generativelanguage.googleapis.com": "gcp.gemini",
@@ -51,18 +53,26 @@ _PROVIDERS = {
     "api.x.ai": "x_ai",
 }
 
+_OF_APIS = {"messages": "anthropic"}
+
 _PARAMETERS = (
     "frequency_penalty",
     "max_tokens",
     "presence_penalty",
     "seed",
     "temperature",
+    "top_k",
     "top_p",
 )
 _TOKEN_LIMITS = ("max_completion_tokens", "max_output_tokens")
 ASKED = {
     **dict.fromkeys(_TOKEN_LIMITS, "gen_ai.request.max_tokens"),
     **{name: f"gen_ai.request.{name}" for name in _PARAMETERS},
+}
+# what the Messages API counts beside its input tokens, and the conventions among them
+_CACHED = {
+    "cache_read_input_tokens": "gen_ai.usage.cache_read.input_tokens",
+    "cache_creation_input_tokens": "gen_ai.usage.cache_creation.input_tokens",
 }
 OF_ATTEMPT = ("number", "tier", "scope", "escalation", "lenient", "dropped_params")
 # exceptions are not recorded: they hold words of others
@@ -155,7 +165,9 @@ class OpenTelemetry:
             yield None
             return
 
-        common = _endpoint(client) | {"gen_ai.request.model": str(ask.base.model or "")}
+        common = _endpoint(client, ask.wire.name) | {
+            "gen_ai.request.model": str(ask.base.model or "")
+        }
         attributes = {
             "gen_ai.operation.name": "invoke_workflow",
             "gen_ai.workflow.name": _NAME,
@@ -309,12 +321,13 @@ class ObservedCall:
         return name if isinstance(name, str) and name in self._declared else None
 
 
-def _endpoint(client: object) -> JSONObject:
+def _endpoint(client: object, api: str) -> JSONObject:
     """Return the attributes of where a client's requests go."""
     url = urlsplit(str(getattr(client, "base_url", "")))
     host = url.hostname or ""
     ends = (end for end in _PROVIDERS if host == end or host.endswith((f".{end}", f"-{end}")))
-    attributes: JSONObject = {"gen_ai.provider.name": _PROVIDERS.get(next(ends, ""), "openai")}
+    provider = _PROVIDERS.get(next(ends, ""), _OF_APIS.get(api, "openai"))
+    attributes: JSONObject = {"gen_ai.provider.name": provider}
     if host:
         attributes |= {"server.address": host, "server.port": url.port or _PORTS.get(url.scheme, 0)}
     return attributes
@@ -339,12 +352,21 @@ def _of_response(attempt: Attempt) -> JSONObject:
         found["gen_ai.response.finish_reasons"] = reasons
     if attempt.usage.total_tokens:
         found |= {f"gen_ai.usage.{kind}_tokens": counted for kind, counted in _tokens(attempt)}
+        found |= {_CACHED[name]: counted for name, counted in _cached(attempt).items()}
 
     return found
 
 
 def _tokens(attempt: Attempt) -> tuple[tuple[str, int], ...]:
-    return ("input", attempt.usage.prompt_tokens), ("output", attempt.usage.completion_tokens)
+    asked = attempt.usage.prompt_tokens + sum(_cached(attempt).values())
+    return ("input", asked), ("output", attempt.usage.completion_tokens)
+
+
+def _cached(attempt: Attempt) -> dict[str, int]:
+    """Return the tokens of a cache that are not among those of the request."""
+    usage = peek(attempt.raw, "usage")
+    counts = {name: peek(usage, name) for name in _CACHED} if attempt.api == "messages" else {}
+    return {name: count for name, count in counts.items() if type(count) is int and count > 0}
 
 
 def _of_attempt(attempt: Attempt) -> JSONObject:

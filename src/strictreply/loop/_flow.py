@@ -277,7 +277,7 @@ def _resolve_results(run: RunLoop, state: Progress) -> Generator[Effect, Event, 
         changed = InvokeCode.TOOLS_CHANGED.error("loop.same_tools", issues=verdict.issues)
         raise InvokeFailed((changed,))
 
-    run.calls = with_ids(verdict.reply, f"{turn.id}.{turn.iterations - 1}")
+    run.calls = with_ids(verdict.reply, f"{turn.id}-{turn.iterations - 1}")
     resolved = yield from _run_approved(run, claim, answered)
     turn = with_messages(turn, _results_of(run, resolved))
     return replace(state, resolved=resolved, turn=turn)
@@ -358,7 +358,7 @@ def _take_calls(
     The client answers those of tools without a function or that need approval.
     """
     earlier = {*run.replay.ids(messages), *[call.tool_call_id for call in turn.tool_calls]}
-    run.calls = with_ids(asked.reply, f"{turn.id}.{turn.iterations}", taken=earlier)
+    run.calls = with_ids(asked.reply, f"{turn.id}-{turn.iterations}", taken=earlier)
     came = run.replay.read(asked.message)
     draft = with_ids_of(came, asked.reply, run.calls)
     message = asked.message if draft is came else run.replay.written(draft)
@@ -511,10 +511,10 @@ def with_ids(
     used = taken | {str(call.id) for call in calls}
 
     for index, call in enumerate(calls):
-        id_ = call.id or f"{stem}.{index}"
+        id_ = call.id or f"{stem}-{index}"
         # Some servers count anew, and a late result must not match it.
         if id_ in taken:
-            id_ = next(one for number in count(2) if (one := f"{id_}.{number}") not in used)
+            id_ = next(one for number in count(2) if (one := f"{id_}-{number}") not in used)
         calls[index] = replace(call, id=id_)
 
     return tuple(calls)

@@ -287,7 +287,7 @@ class MessagesAssembly(Assembly):
 
         if held.kind == CALL and not "".join(held.written):
             given = held.block.get("input")
-            self._add_call(held, json.dumps(given) if given else "{}")
+            self._add_call(held, json.dumps(given) if given else "")
 
         held.is_ended = True
         self._place(held, is_frame=True)

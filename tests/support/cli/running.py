@@ -28,7 +28,16 @@ Serve: TypeAlias = Callable[[Responder], str]
 """Serves a responder on loopback and gives its base URL."""
 
 
-FOREIGN = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE")
+FOREIGN = (
+    "OPENAI_BASE_URL",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "FORCE_COLOR",
+    "PY_COLORS",
+    "TTY_COMPATIBLE",
+)
 """Variables of whoever runs the tests that would change what a command does."""
 
 
