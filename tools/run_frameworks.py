@@ -40,13 +40,14 @@ SECONDS = 240
 MAX_REQUESTS = 12
 ANSWER = "Tea is here."
 NO_STREAM = "it has none"
+CORRECTION = "Not valid."
 ENDS = ("final_answer", "submit")
 CALL_AND_OUTPUT = ("function_call", "function_call_output")
 JSONObject: TypeAlias = dict[str, Any]
 COLUMNS = (
     "program",
     "library",
-    "openai",
+    "SDK",
     "guarded",
     "streamed",
     "without the guard",
@@ -61,6 +62,15 @@ SCENARIOS: Mapping[str, tuple[str | None, str, str]] = {
     "behind text": ("I will look. ", "{name}", '{"query": "tea", "query": "poison"}'),
 }
 """What the first reply says: the text before its call, the tool's name, its arguments as text."""
+
+OF_CLAUDE: Mapping[str, tuple[str | None, str, str]] = {
+    **{name: SCENARIOS[name] for name in ("extra key", "wrong type", "unknown tool")},
+    "behind text": ("I will look. ", "{name}", '{"query": 5}'),
+}
+"""The same on the Messages API, whose whole replies hold arguments that the server has parsed.
+
+Only the pieces of a stream can hold a duplicate key there: see :func:`scenarios_of`.
+"""
 
 ANSWERS: Mapping[str, str] = {
     "answer of a wrong type": '{"answer": 5}',
@@ -79,7 +89,8 @@ ANSWERED = {"answer": "structured", "aanswer": "structured"}
 class Program:
     """A module of ``frameworks/``, the environment it runs in, and the distribution it is about.
 
-    ``needs`` is what an environment of its own would install, the library where it is empty.
+    ``needs`` is what an environment of its own would install, the library where it is empty;
+    ``sdk`` is the distribution that sends its requests.
     """
 
     module: str
@@ -88,6 +99,7 @@ class Program:
     title: str
     api: str = "chat"
     needs: tuple[str, ...] = ()
+    sdk: str = "openai"
     python: Path | None = None
 
     @property
@@ -97,7 +109,10 @@ class Program:
         return self.python or named
 
 
-LANGCHAIN = ("langchain", "langchain-openai", "langgraph")
+LANGCHAIN = ("langchain", "langchain-anthropic", "langchain-openai", "langgraph")
+PYDANTIC_AI = ("pydantic-ai-slim[anthropic,openai]",)
+STRANDS = ("strands-agents[anthropic,openai]",)
+INSTRUCTOR = ("instructor", "anthropic<1")
 LLAMA_INDEX = ("llama-index-core", "llama-index-llms-openai")
 
 PROGRAMS = {
@@ -130,7 +145,7 @@ PROGRAMS = {
             "newest",
             "pydantic-ai-slim",
             "pydantic-ai",
-            needs=("pydantic-ai-slim[openai]",),
+            needs=PYDANTIC_AI,
         ),
         Program("openai_agents_agent", "newest", "openai-agents", "OpenAI Agents SDK"),
         Program(
@@ -158,7 +173,13 @@ PROGRAMS = {
         ),
         Program("agno_agent", "newest", "agno", "Agno"),
         Program("semantic_kernel_agent", "pydantic12", "semantic-kernel", "Semantic Kernel"),
-        Program("instructor_extraction", "older", "instructor", "instructor"),
+        Program(
+            "instructor_extraction",
+            "older",
+            "instructor",
+            "instructor",
+            needs=INSTRUCTOR,
+        ),
         Program(
             "google_adk_agent",
             "newest",
@@ -171,7 +192,7 @@ PROGRAMS = {
             "older",
             "strands-agents",
             "Strands Agents",
-            needs=("strands-agents[openai]",),
+            needs=STRANDS,
         ),
         Program(
             "agent_framework_agent",
@@ -209,7 +230,7 @@ PROGRAMS = {
             "pydantic-ai-slim",
             "pydantic-ai, Responses",
             "responses",
-            ("pydantic-ai-slim[openai]",),
+            PYDANTIC_AI,
         ),
         Program(
             "openai_agents_responses",
@@ -233,6 +254,58 @@ PROGRAMS = {
             "responses",
             LLAMA_INDEX,
         ),
+        Program(
+            "langchain_claude",
+            "newest",
+            "langchain-anthropic",
+            "LangChain `ChatAnthropic`",
+            "messages",
+            LANGCHAIN,
+            "anthropic",
+        ),
+        Program(
+            "pydantic_ai_claude",
+            "newest",
+            "pydantic-ai-slim",
+            "pydantic-ai on Claude",
+            "messages",
+            PYDANTIC_AI,
+            "anthropic",
+        ),
+        Program(
+            "litellm_claude",
+            "newest",
+            "litellm",
+            "LiteLLM on Claude",
+            "messages",
+            sdk="httpx",
+        ),
+        Program(
+            "instructor_claude",
+            "older",
+            "instructor",
+            "instructor on Claude",
+            "messages",
+            INSTRUCTOR,
+            "anthropic",
+        ),
+        Program(
+            "strands_claude",
+            "older",
+            "strands-agents",
+            "Strands Agents on Claude",
+            "messages",
+            STRANDS,
+            "anthropic",
+        ),
+        Program(
+            "claude_tool_runner",
+            "newest",
+            "anthropic",
+            "anthropic's own tool runner",
+            "messages",
+            sdk="anthropic",
+        ),
     )
 }
 
@@ -244,7 +317,9 @@ class Model:
 
     ``text``, ``tool`` and ``arguments`` are the malformed call, ``answer`` is the malformed
     structured answer: None when there is none of these. ``served`` says what it wrote, ``seen``
-    which calls stood in the last request itself, ``refused`` what was wrong with a request.
+    which calls stood in the last request itself, ``refused`` what was wrong with a request,
+    ``is_corrected`` whether a request behind a malformed reply was our correction: None where that
+    is not looked at.
     """
 
     def __init__(
@@ -259,6 +334,7 @@ class Model:
         self.seen: list[str] = []
         self.refused: list[str] = []
         self.asked_to_stream: list[bool] = []
+        self.is_corrected: bool | None = None
         self._stored: dict[str, list[JSONObject]] = {}
         self._thoughts: dict[str, str] = {}
 
@@ -306,6 +382,39 @@ class Model:
             self._thoughts |= {item["id"]: output[0]["id"] for item in output[1:2]}
 
         return response
+
+    def said(self, request: Mapping[str, Any]) -> list[JSONObject]:
+        """Return the blocks that answer one request of the Messages API."""
+        if self.served[-1:] in (["bad"], ["wrong"]):
+            self.is_corrected = CORRECTION in json.dumps(request["messages"][-1])
+
+        blocks = [
+            block
+            for turn in request["messages"]
+            if isinstance(turn["content"], list)
+            for block in turn["content"]
+        ]
+        calls = [
+            {"name": block["name"], "arguments": json.dumps(block["input"])}
+            for block in blocks
+            if block["type"] == "tool_use"
+        ]
+        names = [tool["name"] for tool in request.get("tools") or [] if "input_schema" in tool]
+        config = request.get("output_config") or {}
+        wanted = bool(request.get("output_format") or config.get("format"))
+        streams = bool(request.get("stream"))
+        text, call = self._turn(calls, names, wanted=wanted, streams=streams)
+
+        blocks = []
+        if (request.get("thinking") or {}).get("type") in ("adaptive", "enabled"):
+            blocks.append({"type": "thinking", "thinking": ""})  # the server signs it
+        if text is not None:
+            blocks.append({"type": "text", "text": text})
+        if call is not None:
+            # in the pieces of a stream the arguments stand as they were written
+            given = call["arguments"] if streams else json.loads(call["arguments"])
+            blocks.append({"type": "tool_use", "name": call["name"], "input": given})
+        return blocks
 
     def _wrong(self, items: list[JSONObject], *, is_stored: bool) -> Iterator[str]:
         """Yield why the API would refuse some items, in its words."""
@@ -496,6 +605,41 @@ def responses_server(model: Model) -> Iterator[str]:
         server.shutdown()
 
 
+def parsed(block: JSONObject) -> JSONObject:
+    """Return a block as the API keeps it, whose arguments may be streamed as any text."""
+    given = block.get("input")
+    return block | {"input": json.loads(given)} if isinstance(given, str) else block
+
+
+@contextmanager
+def messages_server(model: Model) -> Iterator[str]:
+    """Serve a model over the Messages API, as strict as it is; yields a client's address."""
+    # of the tests, which need the standard library only
+    from support.anthropic_rules import RulesServer, model_of  # noqa: PLC0415
+
+    threads: dict[str, JSONObject] = {}
+
+    class Server(RulesServer):
+        """Keeps threads, too: the SDK's tool runner sends only what is new in one."""
+
+        def answer(self, path: str, body: JSONObject) -> tuple[int, str, bytes]:
+            thread = body.pop("thread", None) or {}
+            kept = threads.get(str(thread.get("previous_message_id")), {"messages": []})
+            whole = kept | body | {"messages": [*kept["messages"], *body["messages"]]}
+
+            answered = super().answer(path, whole)
+            if self.sent:
+                turn = {"role": "assistant", "content": list(map(parsed, self.sent[-1]["content"]))}
+                after = whole | {"messages": [*whole["messages"], turn]}
+                threads[self.sent[-1]["id"]] = after
+            return answered
+
+    rules = model_of("claude-opus-4-8")
+    with Server(*[model.said] * MAX_REQUESTS, model=rules) as server:
+        yield server.url
+        model.refused += [refusal.message for refusal in server.refused]
+
+
 @contextmanager
 def chat_server(model: Model) -> Iterator[str]:
     """Serve a model over chat completions; yields the address that a client takes."""
@@ -504,6 +648,19 @@ def chat_server(model: Model) -> Iterator[str]:
 
     with LoopbackServer(model) as server:
         yield server.base_url
+
+
+SERVERS = {"chat": chat_server, "responses": responses_server, "messages": messages_server}
+
+
+def scenarios_of(api: str, way: str) -> Mapping[str, tuple[str | None, str, str]]:
+    """Return what the first reply of a program in one of its ways may say."""
+    if api != "messages":
+        return SCENARIOS
+    if way not in STREAMED:
+        return OF_CLAUDE
+
+    return {"duplicate key": SCENARIOS["duplicate key"], **OF_CLAUDE}
 
 
 def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
@@ -526,11 +683,11 @@ def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
     if scenario in ANSWERS:
         model = Model(None, None, "", ANSWERS[scenario])
     else:
-        model = Model(*SCENARIOS[scenario])
+        model = Model(*scenarios_of(api, way)[scenario])
 
-    serve = responses_server if api == "responses" else chat_server
-    with serve(model) as address:
+    with SERVERS[api](model) as address:
         os.environ.update(OPENAI_BASE_URL=address, OPENAI_API_BASE=address, OPENAI_API_KEY="none")
+        os.environ.update(ANTHROPIC_BASE_URL=address, ANTHROPIC_API_KEY="none")
         function = getattr(module, way)
         given = (search, shown.append) if way in STREAMED else (search,)
 
@@ -545,6 +702,7 @@ def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
             came = f"{type(error).__name__}: {error}"
 
     return {
+        "api": api,
         "way": way,
         "scenario": scenario,
         "ran": ran,
@@ -552,6 +710,7 @@ def attempt(module: Any, api: str, way: str, scenario: str) -> dict[str, Any]:
         "served": model.served,
         "seen": model.seen,
         "refused": model.refused,
+        "is_corrected": model.is_corrected,
         "pieces": [piece for piece in shown if piece],
         "asked_to_stream": model.asked_to_stream,
     }
@@ -570,7 +729,7 @@ def inside(name: str, *, guarded: bool) -> list[dict[str, Any]]:
 
     results = []
     for way in ways:
-        scenarios = ANSWERS if way in ANSWERED else SCENARIOS
+        scenarios = ANSWERS if way in ANSWERED else scenarios_of(program.api, way)
         results += [attempt(module, program.api, way, one) for one in scenarios]
     return results
 
@@ -585,7 +744,7 @@ def outside(program: Program, *, guarded: bool) -> list[dict[str, Any]]:
         "OTEL_SDK_DISABLED": "true",
         "CREWAI_DISABLE_TELEMETRY": "true",
         "CREWAI_TRACING_ENABLED": "false",
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "src", ROOT / "tests"))),
         "NO_PROXY": "127.0.0.1",
     }
     done = subprocess.run(
@@ -610,7 +769,7 @@ def saw_it(result: dict[str, Any]) -> bool:
 
     The call then stands in the conversation that the program sent last.
     """
-    _, name, arguments = SCENARIOS[result["scenario"]]
+    _, name, arguments = scenarios_of(result["api"], result["way"])[result["scenario"]]
     mark = arguments if "{" in name else name
     return bool(result["served"][2:]) and any(mark in call for call in result["seen"])
 
@@ -641,7 +800,9 @@ def faults(results: list[dict[str, Any]]) -> list[str]:
     def breaks(one: dict[str, Any]) -> bool:
         if one["ran"] != ["tea"] or one["refused"] or not came_through(one):
             return True
-        if one["scenario"] in SCENARIOS and saw_it(one):
+        if one["is_corrected"] is False:
+            return True
+        if one["way"] not in ANSWERED and saw_it(one):
             return True
         return one["way"] in STREAMED and not came_in_pieces(one)
 
@@ -701,10 +862,10 @@ def row(program: Program, *, compares: bool) -> tuple[str, list[str]]:
     wrong = [f"{program.module}: {fault}" for fault in faults(guarded)]
     asked = (
         "import importlib.metadata as m; "
-        f"print(m.version({program.library!r}), m.version('openai'))"
+        f"print(m.version({program.library!r}), m.version({program.sdk!r}))"
     )
-    library, openai = subprocess.check_output([program.interpreter, "-c", asked], text=True).split()
-    cells = [program.title, f"{program.library} {library}", openai]
+    library, sdk = subprocess.check_output([program.interpreter, "-c", asked], text=True).split()
+    cells = [program.title, f"{program.library} {library}", f"{program.sdk} {sdk}"]
 
     plain, answered, streamed = (without_guard(raw, ways) for ways in (PLAIN, ANSWERED, STREAMED))
     same = "the same" if streamed == plain else streamed

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 
@@ -42,6 +43,17 @@ def ask(proxy: Proxy, key: str, **more: Any) -> Any:
         "tools": TOOLS,
     } | more
     return proxy.client.chat.completions.with_raw_response.create(**asked)
+
+
+def as_message(proxy: Proxy, key: str) -> Any:
+    """Ask the proxy for one reply by ``/v1/messages``, of a model that is asked so."""
+    body = {
+        "model": "claude",
+        "max_tokens": 99,
+        "messages": [{"role": "user", "content": key}],
+        "tools": [{"name": "search", "input_schema": PARAMETERS}],
+    }
+    return proxy.client.post("/messages", cast_to=httpx2.Response, body=body)
 
 
 def called(proxy: Proxy, key: str, **more: Any) -> list[tuple[str, Any]]:
@@ -228,16 +240,6 @@ def test_what_cannot_be_guaranteed_is_refused(proxy: Proxy) -> None:
 
     for refused in (
         lambda: ask(proxy, key, n=2),
-        lambda: proxy.client.post(
-            "/messages",
-            cast_to=object,
-            body={
-                "model": "own",
-                "max_tokens": 9,
-                "messages": [{"role": "user", "content": key}],
-                "tools": [{"name": "search", "input_schema": {"type": "object"}}],
-            },
-        ),
         lambda: gemini(
             "generateContent", "own", tools=[{"functionDeclarations": [{"name": "search"}]}]
         ),
@@ -423,12 +425,13 @@ def test_a_fallback_is_the_routers(proxy: Proxy) -> None:
     assert [request["model"] for request in proxy.upstream.asked(key)] == ["broken", "own"]
 
 
-def test_every_ask_is_in_the_proxys_log(proxy: Proxy) -> None:
+@pytest.mark.parametrize("by_messages", [False, True])
+def test_every_ask_is_in_the_proxys_log(proxy: Proxy, by_messages: bool) -> None:
     """Each further ask is a call of its own in LiteLLM's log, which says whose it is and what was
     wrong.
     """
     key = proxy.upstream.script(BAD, GOOD)
-    call = ask(proxy, key).headers["x-litellm-call-id"]
+    call = (as_message if by_messages else ask)(proxy, key).headers["x-litellm-call-id"]
     told = {"call_id": call, "attempt": 2, "issues": ["args.type"]}
 
     until = time.monotonic() + 60

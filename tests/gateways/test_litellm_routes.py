@@ -63,6 +63,15 @@ def with_key(body: Any, key: str) -> Any:
     return json.loads(json.dumps(body).replace("CONVERSATION", key))
 
 
+def plain(path: str, key: str, model: str) -> Any:
+    """Return a request by a judged route that demands nothing."""
+    if path == "/v1/responses":
+        return {"model": model, "input": key}
+
+    return messages(key, model=model)
+
+
+JUDGED = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]
 GEMINI = "/v1beta/models/own:generateContent"
 STREAMED_GEMINI = "/models/own:streamGenerateContent"
 SCHEMA = {"responseMimeType": "application/json", "responseSchema": PARAMETERS}
@@ -75,11 +84,6 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("GET", "/v1/responses/resp_1", None),
     ("GET", "/v1/responses/resp_1/input_items", None),
     ("POST", "/v1/responses/resp_1/cancel", None),
-    ("POST", "/v1/messages", messages("CONVERSATION", tools=CLAUDES)),
-    ("POST", "/v1/messages", messages("CONVERSATION", output_format=FORM)),
-    ("POST", "/v1/messages", messages("CONVERSATION", output_config={"format": FORM})),
-    ("POST", "/v1/messages", messages("CONVERSATION", mcp_servers=[{"url": "http://x"}])),
-    ("POST", "/v1/messages", messages("CONVERSATION", model="declared")),
     ("POST", "/anthropic/v1/messages", messages("CONVERSATION", tools=CLAUDES)),
     ("POST", GEMINI, contents("CONVERSATION", tools=GEMINIS)),
     ("POST", GEMINI, contents("CONVERSATION", generationConfig=SCHEMA)),
@@ -168,8 +172,6 @@ def test_websockets_are_refused(proxy: Proxy, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/v1/messages", messages("CONVERSATION")),
-        ("/v1/messages", messages("CONVERSATION", temperature=0, system="Be short.")),
         (GEMINI, contents("CONVERSATION")),
         (GEMINI, contents("CONVERSATION", generationConfig={"temperature": 0})),
     ],
@@ -229,26 +231,24 @@ def test_what_is_not_read_of_a_request_is_refused(proxy: Proxy, more: Any, words
 
 
 @pytest.mark.parametrize("model", ["alias", "falls"])
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+@pytest.mark.parametrize("path", JUDGED)
 def test_a_declared_contract_holds_by_other_names(proxy: Proxy, model: str, path: str) -> None:
     """A model's contract holds where a request comes to it by an alias, or may fall back to it."""
     fields: Any = {"order": {"type": "integer"}, "reason": {"type": "string"}}
     refund = sr.Tool.from_json_schema("refund", {"type": "object", "properties": fields})
     key = proxy.upstream.script(GOOD, ok.call(refund, order=7, reason="late"))
-    body = chat(key, model=model, input=key)
-    del body["tools"], body["input" if "chat" in path else "messages"]
+    body = plain(path, key, model)
 
     answered = sent(proxy, "POST", path, body)
     assert answered.headers["x-strictreply-outcome"] == "fixed"
     assert "refund" in answered.text
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+@pytest.mark.parametrize("path", JUDGED)
 def test_a_demand_of_the_deployment_is_refused(proxy: Proxy, path: str) -> None:
     """Tools that the settings of a deployment add to a request without demands are an error."""
     key = proxy.upstream.script(then=BAD)
-    body = chat(key, model="armed", input=key)
-    del body["tools"], body["input" if "chat" in path else "messages"]
+    body = plain(path, key, "armed")
 
     answered = sent(proxy, "POST", path, body)
     assert answered.status_code == 400
@@ -300,7 +300,6 @@ def hooked(guard: Any, call_type: str, **data: Any) -> Any:
         ("_arealtime", {}),
         ("acompact_responses", {"tools": FLAT}),
         ("acreate_interaction", {"tools": FLAT}),
-        ("anthropic_messages", {"output_format": FORM}),
         ("agenerate_content", {"config": {"responseSchema": {}}}),
         ("pass_through_endpoint", {}),
         ("allm_passthrough_route", {}),
@@ -436,7 +435,7 @@ def test_two_contracts_for_one_request_are_refused() -> None:
 
 
 @pytest.mark.usefixtures("router")
-@pytest.mark.parametrize("call_type", ["anthropic_messages", "text_completion"])
+@pytest.mark.parametrize("call_type", ["agenerate_content", "text_completion"])
 def test_a_contract_refuses_plain_requests_of_other_apis(call_type: str) -> None:
     """By an API that is not judged, no model with a contract is asked, by whatever name."""
     with pytest.raises(Exception, match="not guarded"):
@@ -466,7 +465,9 @@ def test_a_model_that_was_not_asked_for_is_not_let_in() -> None:
         ({"output_format": FORM}, True),
     ],
 )
-@pytest.mark.parametrize("call_type", ["acompletion", "aresponses", "text_completion"])
+@pytest.mark.parametrize(
+    "call_type", ["acompletion", "aresponses", "anthropic_messages", "text_completion"]
+)
 def test_a_plain_call_stays_plain(call_type: str, added: Any, is_refused: bool) -> None:
     """What a deployment or a fallback adds to a call without demands may be no form of a reply."""
     guard = guard_with()

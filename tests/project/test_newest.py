@@ -47,7 +47,7 @@ def test_nothing_older_than_the_lock_is_installed() -> None:
     """What is installed has the locked version as its lower bound: a resolver may not go back."""
     wanted = NEWEST["floors"](LANES["frameworks/strands-agents"])
     pinned = NEWEST["locked"](LANES["frameworks/strands-agents"])["strands-agents"]
-    assert wanted == ["strands-agents[openai]", f"strands-agents>={pinned}"]
+    assert wanted == ["strands-agents[anthropic,openai]", f"strands-agents>={pinned}"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from strictreply.sdks._openai import OPENAI
 from strictreply.sdks._sdk import SDK
 
 SDKS: list[SDK] = [OPENAI, ANTHROPIC]
-"""The first is the one whose namespaces an unknown client is expected to have."""
+"""The first is the one whose namespaces a client is expected to have of which nothing is known."""
 
 HTTP_LIBRARIES = ("httpx", "httpx2")
 """The HTTP libraries on which an SDK may stand."""
@@ -96,9 +96,14 @@ def sdk_of_clients(kind: type[object]) -> SDK | None:
 
 
 def sdk_for(client: object) -> SDK:
-    """Return the SDK whose namespaces a client has: its own, else the first."""
+    """Return the SDK whose namespaces a client has: its own, else the first that it has one of."""
     kind: Any = type(client)
-    return sdk_of_clients(kind) or _plain_sdk_of(kind) or SDKS[0]
+    return sdk_of_clients(kind) or _plain_sdk_of(kind) or _sdk_like(client)
+
+
+def _sdk_like(client: object) -> SDK:
+    known = (sdk for sdk in SDKS if _usual_namespace(client, sdk) is not None)
+    return next(known, SDKS[0])
 
 
 @cache
@@ -110,7 +115,11 @@ def _plain_sdk_of(kind: type[object]) -> SDK | None:
 
 def usual_namespace(client: object) -> object:
     """Return the first guarded namespace of a client that has a ``create``; None without any."""
-    found = (member_at(client, path) for path in sdk_for(client).doors)
+    return _usual_namespace(client, sdk_for(client))
+
+
+def _usual_namespace(client: object, sdk: SDK) -> object:
+    found = (member_at(client, path) for path in sdk.doors)
     return next((one for one in found if callable(getattr(one, "create", None))), None)
 
 

@@ -75,7 +75,8 @@ class Upstream:
 
     def __call__(self, request: Any) -> Any:
         """Answer one request."""
-        key = next(turn["content"] for turn in request["messages"] if turn["role"] == "user")
+        begun = next(turn["content"] for turn in request["messages"] if turn["role"] == "user")
+        key = begun if isinstance(begun, str) else begun[0]["text"]
         with self._lock:
             self._asked[key].append(request)
             return self._scripts[key](request)
@@ -130,6 +131,15 @@ def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
             },
         }
         for name in names
+    ]
+
+    # LiteLLM asks this one by the Messages API
+    claude = {"model": "anthropic/claude-opus-4-8", "api_base": base_url.removesuffix("/v1")}
+    # and this one by chat completions, as all models of its provider
+    hosted = {"model": "hosted_vllm/hosted"}
+    models += [
+        {"model_name": "claude", "litellm_params": models[0]["litellm_params"] | claude},
+        {"model_name": "hosted", "litellm_params": models[0]["litellm_params"] | hosted},
     ]
 
     # LiteLLM asks this one by chat completions, whatever a client asks by

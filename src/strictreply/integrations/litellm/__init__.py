@@ -1,7 +1,7 @@
 """The guard in LiteLLM's proxy.
 
-With it no reply that breaks the contract of its request leaves ``/chat/completions`` or
-``/responses``. One line of the proxy's configuration adds it: ``callbacks:
+With it no reply that breaks the contract of its request leaves ``/chat/completions``,
+``/responses`` or ``/v1/messages``. One line of the proxy's configuration adds it: ``callbacks:
 strictreply.integrations.litellm.guard``.
 
 A call of the proxy takes the place of an SDK's client under :func:`strictreply.wrap`: its first

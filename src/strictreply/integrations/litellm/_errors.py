@@ -15,7 +15,8 @@ class ReplyWithheld(Exception):
     ``type`` is ``invalid_request_error`` (status 400: the request asks for what cannot be
     guaranteed), ``reply_rejected`` or ``reply_halted`` (422, which no SDK repeats), or
     ``reply_failed`` (502). ``code`` is the reason, such as ``retries``. The message holds no word
-    of the model.
+    of the model. By ``/v1/messages`` the proxy writes it in the form of Anthropic's errors, whose
+    type LiteLLM chooses by the status.
     """
 
     param: None = None

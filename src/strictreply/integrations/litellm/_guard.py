@@ -23,6 +23,7 @@ from strictreply.integrations.litellm._errors import in_the_proxys_form
 from strictreply.integrations.litellm._models import contract_for, contract_of_group
 from strictreply.integrations.litellm._requests import (
     CHAT,
+    MESSAGES,
     JudgedApi,
     is_added_to,
     is_demanding,
@@ -38,7 +39,18 @@ from strictreply.integrations.litellm._routes import (
     refusal,
 )
 from strictreply.integrations.litellm._settings import OtherRoutes, ProxySettings, settings_of
-from strictreply.integrations.litellm._streams import ENDED, Chunk, EndedStream
+from strictreply.integrations.litellm._streams import (
+    ENDED,
+    Chunk,
+    EndedStream,
+    MessageEvents,
+    Origin,
+    event_bytes,
+    origin_now,
+)
+
+_HIDDEN: Final = "_hidden_params"
+"""The member of a message that LiteLLM takes out before it is sent."""
 
 _OF_ONE_ASK: Final = frozenset({"litellm_logging_obj", "litellm_call_id", "deployment"})
 
@@ -61,6 +73,8 @@ class _Call:
     """Every request to the model so far, with its outcome."""
     chunks: object = None
     """The chunks that LiteLLM read of a stream; None without a stream."""
+    origin: Origin = field(default_factory=Origin)
+    """By which API LiteLLM asks for the first reply."""
     outcome: str = "accepted"
     """How the call ended: ``accepted``, ``fixed`` or the type of the error."""
 
@@ -79,17 +93,17 @@ else:
 class Guard(_Callback):
     """A callback for the proxy that answers with valid replies only.
 
-    Each chat completion and each response is valid by its contract, or the answer is an error of
-    OpenAI's form.
+    Each chat completion, each response and each message is valid by its contract, or the answer is
+    an error in the form of its API.
 
     ``contract`` holds for all models, or is a mapping from their names in the proxy, which counts
     for the same models by other names, too; for other models the request's own ``tools`` and
-    ``response_format`` (``text`` of a response) hold, and requests without either are passed on
-    untouched. ``policy`` None means ``RetryPolicy(early_stop="off")``: the proxy logs the tokens of
-    a stream only when it was read to its end. ``usage_mode`` is which tokens the client reads:
-    those of all asks (``total``) or of the ``last``. Every other route that may bring a reply is
-    refused, but for the paths of ``pass_routes`` (``*`` stands for anything);
-    ``other_routes="pass"`` lets all of them through.
+    ``response_format`` (``text`` of a response, ``output_config`` of a message) hold, and requests
+    without either are passed on untouched. ``policy`` None means
+    ``RetryPolicy(early_stop="off")``: the proxy logs the tokens of a stream only when it was read
+    to its end. ``usage_mode`` is which tokens the client reads: those of all asks (``total``) or of
+    the ``last``. Every other route that may bring a reply is refused, but for the paths of
+    ``pass_routes`` (``*`` stands for anything); ``other_routes="pass"`` lets all of them through.
 
     A guard without any keyword, as :data:`guard` is, reads them from ``litellm_settings:
     strictreply:`` of the proxy's configuration when the first request comes. There ``policy`` is a
@@ -171,13 +185,16 @@ class Guard(_Callback):
 
             request: JSONObject = {name: data[name] for name in api.members if name in data}
             contract = Contract() if declared is None else declared
-            first = contract.next_request(request, policy=settings.policy).request or {}
+            first = (
+                contract.next_request(request, api=api.name, policy=settings.policy).request or {}
+            )
 
         if declared is not None:
             data.update(first)
 
         conversation = data.get(api.conversation)
-        self._calls[logged] = _Call(api, contract, request, conversation)
+        call = self._calls[logged] = _Call(api, contract, request, conversation)
+        origin_now.set(call.origin)
         return None if declared is None else data
 
     def _let_in_plain(self, data: JSONObject, call_type: str, declared: Contract | None) -> None:
@@ -193,13 +210,17 @@ class Guard(_Callback):
     async def async_pre_call_deployment_hook(
         self,
         kwargs: JSONObject,
-        call_type: object,  # noqa: ARG002
+        call_type: object,
     ) -> None:
         """Refuse a call that nothing was demanded of, if its deployment adds a demand.
 
         That is a form of the reply in the deployment's own settings or those of a fallback, or a
         model with a contract that the request did not lead to by name.
         """
+        origin = origin_now.get()
+        if origin is not None:
+            origin.note_call(call_type)
+
         if kwargs.get("litellm_logging_obj") not in self._plain:
             return
 
@@ -231,6 +252,9 @@ class Guard(_Callback):
         if given is first:
             return None
 
+        if isinstance(response, dict):
+            return {**response, **given}
+
         fixed = type(response)(**given)
         fixed._hidden_params = response._hidden_params  # what the proxy writes its headers from
         return fixed
@@ -248,7 +272,8 @@ class Guard(_Callback):
                 yield chunk
             return
 
-        ended = EndedStream(response, getattr(response, "chunks", call.chunks))
+        chunks = getattr(response, "chunks", call.chunks)
+        ended = _ended(response, call.api, chunks, call.origin)
         resource = self._resource(call, request_data, ended)
 
         with self._concluding(call, request_data):
@@ -262,10 +287,14 @@ class Guard(_Callback):
     async def async_post_call_streaming_deployment_hook(
         self, *, response_chunk: object, **_: object
     ) -> None:
-        """Mark the last chunk of a stream.
+        """Mark the last chunk of a stream, which may be what a message is made of.
 
         LiteLLM does not call this for an end that it makes up.
         """
+        origin = origin_now.get()
+        if origin is not None:
+            origin.note_piece(response_chunk)
+
         hidden = getattr(response_chunk, "_hidden_params", None)
         if isinstance(hidden, dict):
             hidden[ENDED] = True  # passed along with the chunk, and not sent
@@ -303,7 +332,11 @@ class Guard(_Callback):
             return waiting.pop() if waiting else await _routed(call, data, keywords)
 
         made = SimpleNamespace(create=create)
-        model = SimpleNamespace(chat=SimpleNamespace(completions=made), responses=made)
+        chat = SimpleNamespace(completions=made)
+        model = SimpleNamespace(chat=chat, responses=made)
+        if call.api is MESSAGES:
+            model = SimpleNamespace(messages=made)
+
         call_keywords: dict[str, Any] = {
             "steering": self._steering,
             "on_attempt": call.attempts.append,
@@ -313,9 +346,10 @@ class Guard(_Callback):
             contract=call.contract,
             policy=settings.policy,
             usage_mode=settings.usage_mode,
+            api=call.api.name,
             **call_keywords,
         )
-        return client.chat.completions if call.api is CHAT else client.responses
+        return client.chat.completions if call.api is CHAT else getattr(client, call.api.name)
 
     @contextmanager
     def _concluding(self, call: _Call, data: JSONObject) -> Generator[None]:
@@ -340,12 +374,24 @@ def _is_cursors(data: JSONObject, api: JudgedApi) -> bool:
     return api is not CHAT and path.rstrip("/").endswith("/chat/completions")
 
 
-def _as_sent(response: BaseModel, api: JudgedApi) -> object:
+def _ended(
+    response: Any, api: JudgedApi, chunks: object, origin: Origin
+) -> EndedStream | MessageEvents:
+    """Return a stream without an end that LiteLLM made up."""
+    if api is MESSAGES:
+        return MessageEvents(response, origin)
+
+    return EndedStream(response, chunks)
+
+
+def _as_sent(response: BaseModel | JSONObject, api: JudgedApi) -> object:
     """Return a whole reply as JSON.
 
     The items of a response go back to the server when it is asked again: without what LiteLLM has
     added to them.
     """
+    if isinstance(response, dict):
+        return {name: value for name, value in response.items() if name != _HIDDEN}
     if api is CHAT:
         return response.model_dump()
 
@@ -354,6 +400,8 @@ def _as_sent(response: BaseModel, api: JudgedApi) -> object:
 
 def _written(piece: JSONObject, api: JudgedApi) -> object:
     """Return a piece of a stream as LiteLLM's own object."""
+    if api is MESSAGES:
+        return event_bytes(piece)
     if api is CHAT:
         return load("litellm").ModelResponseStream(**piece)
 
@@ -390,25 +438,30 @@ async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> object
     asked |= {
         "litellm_call_id": str(uuid4()),
         "num_retries": 0,
-        "metadata": _metadata(data, attributes),
+        call.api.metadata: _metadata(data, attributes, call.api),
     }
 
     server = load("litellm.proxy.proxy_server")
     route = load("litellm.proxy.route_llm_request").route_request
     router = server.llm_router
-    response = await (await route(asked, router, server.user_model, call.api.call_type))
+    origin = Origin()
+    before = origin_now.set(origin)
+    try:
+        response = await (await route(asked, router, server.user_model, call.api.call_type))
+    finally:
+        origin_now.reset(before)
 
     if hasattr(response, "__aiter__"):
-        return EndedStream(response, getattr(response, "chunks", None))
+        return _ended(response, call.api, getattr(response, "chunks", None), origin)
     return _as_sent(response, call.api)
 
 
-def _metadata(data: JSONObject, attributes: JSONObject) -> JSONObject:
+def _metadata(data: JSONObject, attributes: JSONObject, api: JudgedApi) -> JSONObject:
     """Return the metadata of a call with ``attributes``.
 
     It is added where custom callbacks and the spend log read it.
     """
-    metadata = data.get("metadata") or {}
+    metadata = data.get(api.metadata) or {}
     spend = (metadata.get("spend_logs_metadata") or {}) | {"strictreply": attributes}
     return {**metadata, "strictreply": attributes, "spend_logs_metadata": spend}
 
@@ -422,4 +475,4 @@ def _record(call: _Call, data: JSONObject) -> None:
         "tokens": total_usage(tuple(call.attempts)).total_tokens,
     }
     logger.info("litellm call %s: %s", data.get("litellm_call_id"), attributes)
-    data.setdefault("metadata", {}).update(_metadata(data, attributes))
+    data.setdefault(call.api.metadata, {}).update(_metadata(data, attributes, call.api))

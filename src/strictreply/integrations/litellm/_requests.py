@@ -13,7 +13,7 @@ from strictreply.core.forms import peek
 class JudgedApi(NamedTuple):
     """An API whose replies the guard judges."""
 
-    name: Literal["chat", "responses"]
+    name: Literal["chat", "responses", "messages"]
     """Name of the API, as for ``api=``."""
     call_type: str
     """LiteLLM's name for a call of it."""
@@ -24,8 +24,12 @@ class JudgedApi(NamedTuple):
 
     All others go along with every request.
     """
+    form: str
+    """Where a request says the form of its answer."""
     prompt: str
     """The member that names a prompt which the provider keeps."""
+    metadata: str
+    """The member of LiteLLM's that holds what is logged of a call."""
     demands: frozenset[str]
     """The members of another API that ask for a form of the reply; the guard does not read them."""
 
@@ -56,7 +60,9 @@ CHAT: Final = JudgedApi(
         "stream_options",
         "extra_body",
     ),
+    form="response_format",
     prompt="prompt_id",
+    metadata="metadata",
     demands=_FORMS,
 )
 RESPONSES: Final = JudgedApi(
@@ -78,8 +84,32 @@ RESPONSES: Final = JudgedApi(
         "conversation",
         "extra_body",
     ),
+    form="text",
     prompt="prompt",
+    metadata="metadata",
     demands=_FORMS | {"functions", "response_format"},
+)
+MESSAGES: Final = JudgedApi(
+    name="messages",
+    call_type="anthropic_messages",
+    conversation="messages",
+    members=(
+        "model",
+        "messages",
+        "system",
+        "tools",
+        "tool_choice",
+        "output_config",
+        "output_format",
+        "max_tokens",
+        "thinking",
+        "stream",
+        "extra_body",
+    ),
+    form="output_config.format",
+    prompt="prompt_id",
+    metadata="litellm_metadata",  # metadata is a member of the API's own
+    demands=(_FORMS - {"output_format"}) | {"functions", "response_format"},
 )
 
 _BESIDE: Final = frozenset(
@@ -89,9 +119,6 @@ _PLAIN: Final[Mapping[str, frozenset[str]]] = {
     "text_completion": _BESIDE
     | {"prompt", "suffix", "echo", "best_of", "n", "stop", "logprobs", "logit_bias", "seed"}
     | {"max_tokens", "top_p", "presence_penalty", "frequency_penalty", "stream_options"},
-    "anthropic_messages": _BESIDE
-    | {"messages", "max_tokens", "system", "stop_sequences", "thinking", "top_k", "top_p"}
-    | {"service_tier"},
     "agenerate_content": _BESIDE
     | {"contents", "systemInstruction", "system_instruction", "safetySettings"}
     | {"generationConfig"},
@@ -104,7 +131,6 @@ _PLAIN_CONFIG: Final = frozenset(
 )
 _ALIASES: Final = {
     "atext_completion": "text_completion",
-    "aanthropic_messages": "anthropic_messages",
     "agenerate_content_stream": "agenerate_content",
 }
 
@@ -123,8 +149,12 @@ def _has_form(whole: JSONObject, api: JudgedApi) -> bool:
     if whole.get("tools") or whole.get("functions"):
         return True
 
-    text = whole.get("text")
-    wanted = peek(text, "format") if api is RESPONSES else whole.get("response_format")
+    wanted = whole.get("response_format")
+    if api is RESPONSES:
+        wanted = peek(whole.get("text"), "format")
+    elif api is MESSAGES:
+        wanted = peek(whole.get("output_config"), "format") or whole.get("output_format")
+
     kind = peek(wanted, "type") if isinstance(wanted, Mapping) else wanted
     return kind not in {None, "text"} or bool(_foreign_demands(whole, api))
 
@@ -135,7 +165,7 @@ def refuse_unread(data: JSONObject, api: JudgedApi) -> None:
     for name in _foreign_demands({**data, **extra}, api):
         raise ContractError(
             f"{name} is not judged here: give the form of the reply as "
-            f"{'response_format' if api is CHAT else 'text'}, and its calls as tools"
+            f"{api.form}, and its calls as tools"
         )
 
     if data.get(api.conversation) is None:
@@ -188,9 +218,9 @@ def _extra_body(data: JSONObject) -> Mapping[str, object]:
 
 def _foreign_demands(whole: JSONObject, api: JudgedApi) -> list[str]:
     named = [name for name in sorted(api.demands) if _is_form(whole.get(name))]
-    if peek(whole.get("output_config"), "format"):
+    if api is not MESSAGES and peek(whole.get("output_config"), "format"):
         named.append("output_config.format")
-    if api is CHAT and _is_form(peek(whole.get("text"), "format")):
+    if api is not RESPONSES and _is_form(peek(whole.get("text"), "format")):
         named.append("text.format")
 
     config = whole.get("generationConfig")

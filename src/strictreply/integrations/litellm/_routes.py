@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
-from strictreply.integrations.litellm._requests import CHAT, RESPONSES, JudgedApi
+from strictreply.integrations.litellm._requests import CHAT, MESSAGES, RESPONSES, JudgedApi
 from strictreply.integrations.litellm._settings import ProxySettings
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -26,11 +26,11 @@ passing: ContextVar[bool] = ContextVar("strictreply_passing", default=False)
 JUDGED: Final[Mapping[str, JudgedApi]] = {
     **dict.fromkeys(("completion", "acompletion"), CHAT),
     **dict.fromkeys(("responses", "aresponses"), RESPONSES),
+    **dict.fromkeys(("anthropic_messages", "aanthropic_messages"), MESSAGES),
 }
 """The APIs that are judged, by LiteLLM's words for a call."""
 
 NAMES: Final = {
-    **dict.fromkeys(("anthropic_messages", "aanthropic_messages"), "/v1/messages"),
     **dict.fromkeys(("agenerate_content", "agenerate_content_stream"), "generateContent"),
     **dict.fromkeys(("text_completion", "atext_completion"), "/v1/completions"),
 }
@@ -150,8 +150,8 @@ def is_listed(method: str, path: str) -> bool:
 def refusal(route: str) -> str:
     """Return the words with which a request by an unguarded route is refused."""
     return (
-        f"replies by {route} are not guarded; use /v1/chat/completions or /v1/responses, "
-        "or the guard's setting pass_routes or other_routes"
+        f"replies by {route} are not guarded; use /v1/chat/completions, /v1/responses or "
+        "/v1/messages, or the guard's setting pass_routes or other_routes"
     )
 
 

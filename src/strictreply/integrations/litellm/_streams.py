@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, cast
 
-from strictreply.core import JSONObject
+from strictreply.core import JSON, EventReader, JSONObject
 
 ENDED: Final = "strictreply_ended"
 """The hidden member of a chunk that LiteLLM did not make up."""
 
 _TERMINAL: Final = frozenset({"response.completed", "response.incomplete"})
+_UNFINISHED: Final = frozenset({None, "in_progress", "queued"})
+_ENDING: Final = frozenset({"message_delta", "message_stop"})
 _INSIDE: Final = ("_billing_source", "inner")  # where LiteLLM's wrappers of a stream have it
 _MAX_WRAPPED: Final = 8
 
@@ -81,3 +85,108 @@ def _chat_chunks_behind(response: object) -> object:
         response = next((one for one in inner if one is not None), None)
 
     return None
+
+
+class Origin:
+    """By which API LiteLLM asks a model for one reply, and whether the server has ended it.
+
+    A message may be made of a response, and that of chat completions: the last call counts.
+    """
+
+    def __init__(self) -> None:
+        self._call_type = ""
+        self._has_ended = False
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether an end of the message would be the server's own."""
+        return self._has_ended or self._call_type not in _ENDS
+
+    def note_call(self, call_type: object) -> None:
+        """Take LiteLLM's word for a call that is about to be made."""
+        self._call_type = str(getattr(call_type, "value", call_type))
+        self._has_ended = False
+
+    def note_piece(self, piece: object) -> None:
+        """Take a chunk or an event that the server sent."""
+        says_end = _ENDS.get(self._call_type)
+        if says_end is not None:
+            self._has_ended |= says_end(piece)
+
+
+def _chunk_ends(piece: object) -> bool:
+    return _finish_reason(piece) is not None
+
+
+def _event_ends(piece: Any) -> bool:
+    is_last = getattr(piece, "type", None) in _TERMINAL
+    return is_last and piece.response.status not in _UNFINISHED
+
+
+_ENDS: Final[Mapping[str, Callable[[object], bool]]] = {
+    "acompletion": _chunk_ends,
+    "aresponses": _event_ends,
+}
+"""How a stream ends that a message is made of, by LiteLLM's words for a call."""
+
+origin_now: ContextVar[Origin | None] = ContextVar("strictreply_origin_now", default=None)
+"""The origin of the reply that LiteLLM asks for or reads."""
+
+
+class MessageEvents:
+    """The events of a streamed message as its server sent them, without an end made up.
+
+    LiteLLM passes on the bytes of a server that speaks the Messages API. Of any other it makes the
+    events, with an end also where the server was cut off.
+    """
+
+    def __init__(self, response: Any, origin: Origin) -> None:
+        self._response = response
+        self._origin = origin
+        self._reader = EventReader()
+
+    async def __aiter__(self) -> AsyncIterator[JSON]:
+        pieces = aiter(self._response)
+        while True:
+            before = origin_now.set(self._origin)
+            try:
+                piece = await anext(pieces, None)
+            finally:
+                origin_now.reset(before)
+
+            if piece is None:
+                break
+            for event in self._events_in(piece):
+                if self._is_genuine(event):
+                    yield event
+
+    def _events_in(self, piece: Any) -> list[JSON]:
+        if isinstance(piece, dict):
+            return [piece]
+
+        written = piece.encode() if isinstance(piece, str) else piece
+        return [_value_of(event.data) for event in self._reader.feed(written)]
+
+    def _is_genuine(self, event: JSON) -> bool:
+        kind = event.get("type") if isinstance(event, dict) else None
+        return kind not in _ENDING or self._origin.is_ended
+
+    async def aclose(self) -> None:
+        """Close the stream, so that a server that is still generating stops."""
+        if hasattr(self._response, "aclose"):
+            await self._response.aclose()
+
+
+def _value_of(data: bytes) -> JSON:
+    """Return what the data of an event says; what is no JSON is a text, which is no event."""
+    try:
+        value: JSON = json.loads(data)
+    except ValueError:
+        return data.decode(errors="replace")
+
+    return value
+
+
+def event_bytes(event: JSONObject) -> bytes:
+    """Write an event of a streamed message."""
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
