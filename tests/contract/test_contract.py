@@ -32,6 +32,7 @@ from strictreply import (
     run,
     wrap,
 )
+from support import messages as claude
 from support.openai_shapes import ADD, NOW, call, completion, message
 from support.scripted import Client
 
@@ -111,6 +112,10 @@ PROVOKED: dict[Code, tuple[Contract, object]] = {
     Code.REPLY_TRUNCATED: (NATIVE, completion(message("hi"), "length")),
     Code.REPLY_REFUSAL: (NATIVE, message(None, refusal="no")),
     Code.REPLY_BROKEN_OFF: (NATIVE, completion(message("hi"), "error")),
+    Code.REPLY_PAUSED: (
+        NATIVE,
+        claude.message({"type": "server_tool_use", "id": "a", "name": "b"}, stop="pause_turn"),
+    ),
     Code.REPLY_CONTENT_FILTER: (NATIVE, completion(message("hi"), "content_filter")),
     Code.ENVELOPE_MALFORMED: (NATIVE, []),
     Code.ENVELOPE_CHOICES: (NATIVE, GOOD | {"choices": []}),

@@ -7,6 +7,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from pydantic import BaseModel
+
 from strictreply.sdks._sdk import SDK, Door
 from strictreply.values._limits import JSONObject
 from strictreply.values._replies import AssistantReply, DirectAnswer
@@ -94,6 +96,16 @@ def _has_token_cache(client: Any) -> bool:
     return getattr(client, "_token_cache", None) is not None
 
 
+def _valid_message(kind: type[BaseModel], content: bytes) -> object:
+    made: Any = kind.model_validate_json(content, strict=True)
+
+    # the SDK does not count members as set that these have no field for
+    for one in (made, made.usage, *made.content):
+        one.__pydantic_fields_set__.difference_update(one.__pydantic_extra__ or ())
+
+    return made
+
+
 ANTHROPIC = SDK(
     package="anthropic",
     example="anthropic.Anthropic()",
@@ -110,6 +122,7 @@ ANTHROPIC = SDK(
             without_format=_without_format,
             unguarded_request=_continued,
             stores=False,
+            validated=_valid_message,
         ),
         "beta.messages": Door(
             wire=MESSAGES_API,
@@ -124,6 +137,7 @@ ANTHROPIC = SDK(
             without_format=_without_format,
             unguarded_request=_continued,
             stores=False,
+            validated=_valid_message,
         ),
     },
     refused={"beta.messages.thread": _NO_THREADS},
