@@ -57,6 +57,9 @@ too complex to compile; Fable and Mythos refuse a forced ``tool_choice`` (Anthro
 """
 
 
+_ORDINARY = ("end_turn", "tool_use", "stop_sequence")
+"""The reasons of an ordinary end."""
+
 _PAUSED = "pause_turn"
 """The reason by which a turn goes on when it is sent back as it came (Anthropic, server tools)."""
 
@@ -106,7 +109,7 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     if is_blank(reason) and needs_nothing is not None:
         reason = None
     is_paused = reason == _PAUSED and bool(plain.get("content"))
-    code = None if is_paused else reason_code(reason)
+    code = None if is_paused or reason in _ORDINARY else reason_code(reason)
     if code is not None:
         return refused(code, "/stop_reason", found=quote(_told_end(plain)))
     if not isinstance(reason, str | None):

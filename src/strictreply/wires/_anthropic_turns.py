@@ -91,13 +91,16 @@ def call_of(block: JSONObject) -> DraftCall:
     return DraftCall(block.get("name"), _written_input(given), block.get("id"), source=block)
 
 
+_as_text_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def _written_input(given: JSON) -> JSON:
     """Return an input as JSON text: what is not JSON stays as it is, and is refused as that."""
     if given is None or isinstance(given, str):
         return given
 
     try:
-        return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+        return _as_text_of(given)
     except (TypeError, ValueError, RecursionError):
         return given
 
@@ -124,7 +127,11 @@ def blocks_of(draft: Draft) -> list[Any]:
     if isinstance(came, _Came) and draft.calls is came.calls:
         return blocks  # nearly always
 
-    calls = [_written_call(call) for call in draft.calls]
+    read = came.calls if isinstance(came, _Came) else ()
+    calls = [
+        call.source if any(call is one for one in read) else _written_call(call)
+        for call in draft.calls
+    ]
     given = [block for block in blocks if kind_of(block) == CALL]
     if len(calls) == len(given):
         if all(map(is_, calls, given)):
@@ -328,6 +335,11 @@ def _results_for(block: object) -> object:
     return peek(block, "tool_use_id") if is_result else None
 
 
+def _is_of_server(block: object) -> bool:
+    """Return whether a block is a call that the server runs, or the result of one."""
+    return _is_servers_call(block) or _results_for(block) is not None
+
+
 def _is_servers_call(block: object) -> bool:
     return kind_of(block) != CALL and str(kind_of(block)).endswith(f"_{CALL}")
 
@@ -346,8 +358,12 @@ def settled(draft: Draft, hidden: Iterable[Message]) -> Draft:
     the server runs comes with its call where that is hidden; a hidden result of a call in the
     caller's own messages comes first.
     """
-    blocks = blocks_of(draft)
     unseen = [*_assistants_blocks(hidden)]
+    came: Any = draft.source
+    if not any(map(_is_of_server, [*unseen, *(came or ())])):
+        return draft
+
+    blocks = blocks_of(draft)
     calls = {peek(block, "id"): block for block in unseen if _is_servers_call(block)}
     known = {peek(block, "id") for block in blocks if _is_servers_call(block)}
     owed = [one for one in unseen if (id_ := _results_for(one)) is not None and id_ not in calls]
