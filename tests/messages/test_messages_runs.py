@@ -93,6 +93,26 @@ def test_the_results_of_parallel_calls_are_one_turn(is_async: bool) -> None:
 
 
 @BOTH
+def test_a_tool_that_fails_is_told_as_an_error(is_async: bool) -> None:
+    """The result of a call that failed has ``is_error``, as the API writes it; others have not."""
+
+    @sr.tool
+    def broken(query: str) -> str:
+        """Fail."""
+        raise ValueError(query)
+
+    calls = [CALLED, use({"query": "x"}, "toolu_b", name="broken")]
+    given = {"parallel": True, "tools": [search, broken]}
+    with RulesServer(calls, [text("done")]) as server:
+        run = ran(server, is_async=is_async, given=given)
+
+    assert (run.answer, server.refused) == ("done", [])
+    good, failed = server.asked[1]["messages"][-1]["content"]
+    assert "is_error" not in good
+    assert failed["is_error"] is True
+
+
+@BOTH
 def test_thoughts_stay_before_their_calls(is_async: bool) -> None:
     """Each signed thought goes back where it stood, byte for byte."""
     second = [THOUGHT, use({"query": "milk"}, "toolu_b")]

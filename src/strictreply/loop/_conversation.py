@@ -55,7 +55,9 @@ def result_messages(
         return [replay.user(f"Result of {one.name}: {one.text}") for one in results]
 
     calls = [DraftCall(one.name, id=one.tool_call_id) for one in results]
-    return replay.results(calls, [one.text for one in results])
+    turns = replay.results(calls, [one.text for one in results])
+    failed = {one.tool_call_id for one in results if one.is_failure}
+    return turns if not failed or replay.failed is None else replay.failed(turns, failed)
 
 
 def with_ids_of(draft: Draft, reply: AssistantReply, calls: Sequence[ToolCall]) -> Draft:

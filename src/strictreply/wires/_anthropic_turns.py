@@ -16,7 +16,7 @@ What the API refuses in a conversation, and how a turn is written so that it tak
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import is_
 from typing import Any
@@ -251,6 +251,18 @@ def results_of(calls: Sequence[DraftCall], results: Sequence[str]) -> list[Messa
     return [{"role": "user", "content": [_result(call, text) for call, text in pairs]}]
 
 
+def failed(turns: list[Message], ids: Collection[str]) -> list[Message]:
+    """Mark the results of these calls as failures."""
+    return [
+        {**turn, "content": [_marked(block, ids) for block in blocks_in(turn["content"])]}
+        for turn in turns
+    ]
+
+
+def _marked(block: JSONObject, ids: Collection[str]) -> JSONObject:
+    return {**block, "is_error": True} if block.get("tool_use_id") in ids else block
+
+
 def quoted(draft: Draft) -> str:
     """Return what the model itself wrote: the text, and of the calls the names and inputs."""
     parts = [draft.text] if draft.text else []
@@ -407,6 +419,7 @@ TURNS = Replay(
     are_bound=are_bound,
     ids=ids_in,
     with_thoughts=with_thoughts,
+    failed=failed,
     joined=joined,
     settled=settled,
     is_verbatim=True,

@@ -246,6 +246,8 @@ class Replay:
     """Return the ids of the calls in the turns of a conversation, in order."""
     with_thoughts: Callable[[Draft, Draft | None], Draft]
     """Return a reply with the thoughts of another one in place of its own; None: without any."""
+    failed: Callable[[list[Message], Collection[str]], list[Message]] | None = None
+    """Mark the results of these calls as failures; None where the API has no word for that."""
     joined: Callable[[Draft, Draft], Draft] | None = None
     """Return a paused reply with what continues it; None where the API pauses none."""
     settled: Callable[[Draft, Iterable[Message]], Draft] | None = None
