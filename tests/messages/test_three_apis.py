@@ -86,6 +86,14 @@ class Played:
         ways = itertools.product(APIS, (False, True))
         self.clients = {way: self._client(*way) for way in ways}
 
+    def close(self) -> None:
+        """Close the connections of all clients."""
+        for (_, is_async), client in self.clients.items():
+            if is_async:
+                self.runner.run(client.close())
+            else:
+                client.close()
+
     def _client(self, api: str, is_async: bool) -> Any:
         package = anthropic if api == "messages" else openai
         name = "Anthropic" if api == "messages" else "OpenAI"
@@ -99,7 +107,9 @@ def played() -> Iterator[Played]:
     """Serve on loopback."""
     replies: list[Any] = []
     with asyncio.Runner() as runner, LoopbackServer(lambda _: replies.pop(0)) as server:
-        yield Played(server.base_url, replies, runner)
+        served = Played(server.base_url, replies, runner)
+        yield served
+        served.close()
 
 
 def outcome(played: Played, api: str, contract: Any, script: list[Any], mode: str) -> Any:
