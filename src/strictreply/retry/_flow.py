@@ -340,7 +340,8 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
             begun = None
             is_told = False
 
-        sent = ask.wire.written(_continued(ask, turn.request, begun))
+        request = turn.request if begun is None else _continued(ask, turn.request, begun)
+        sent = ask.wire.written(request)
         event, judged, spent = yield from _called(ask, turn, sent, spent, begun)
         if is_told and not event.is_behind_text:
             event = replace(event, is_behind_text=True)
@@ -382,11 +383,8 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
         turn = next_turn(ask, turn, bad, step)
 
 
-def _continued(ask: CallPlan, request: Request, begun: Draft | None) -> Request:
-    """Return a request that ends with a turn that the API has paused, where there is one."""
-    if begun is None:
-        return request
-
+def _continued(ask: CallPlan, request: Request, begun: Draft) -> Request:
+    """Return a request that ends with a turn that the API has paused."""
     return replace(request, behind=(*request.behind, ask.wire.replay.written(begun)))
 
 
@@ -535,8 +533,9 @@ def _judge_event(
         no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response")
         return NoReply(response, Invalid((no_response,)))
 
-    draft = _behind(ask, begun, opened.draft) or opened.draft
-    if draft is not opened.draft:
+    draft = opened.draft
+    if begun is not None:
+        draft = _behind(ask, begun, draft) or draft
         opened = replace(opened, draft=draft, is_exact=False)
     if opened.is_paused:
         paused = Issue.of(Code.REPLY_PAUSED)
@@ -596,7 +595,8 @@ def _judge_draft(
     """
     draft = opened.draft
     if not draft.calls or ask.contract.ids_may_repeat:
-        verdict = judge_opened(ask.contract, _with_prefill(ask, turn, opened))
+        whole = _with_prefill(ask, turn, opened) if ask.base.prefill else opened
+        verdict = judge_opened(ask.contract, whole)
         return _judged(verdict, opened, own, response)
 
     ids = ask.wire.replay.ids(ask.base.conversation)
@@ -620,7 +620,7 @@ def _judge_draft(
 def _with_prefill(ask: CallPlan, turn: Asked, opened: Opened) -> Opened:
     """Return a reply with what the caller has begun it with, where only the whole can be read."""
     is_read = ask.contract.channel == "text" or ask.contract.answer.schema is not None
-    if not ask.base.prefill or not is_read or isinstance(turn, Correction) or opened.draft.calls:
+    if not is_read or isinstance(turn, Correction) or opened.draft.calls:
         return opened
 
     text = ask.base.prefill + (opened.draft.text or "")

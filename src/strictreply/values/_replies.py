@@ -233,8 +233,13 @@ class Usage:
         usage = response.get(names.holder) if isinstance(response, dict) else None
         if not isinstance(usage, dict):
             return cls()
-        prompt, answer, total = (_count(usage.get(name)) for name in names.counts)
-        prompt += sum(_count(usage.get(name)) for name in names.prompt_beside)
+
+        prompt = _count(usage.get(names.prompt))
+        answer = _count(usage.get(names.completion))
+        total = _count(usage.get(names.total))
+        for name in names.prompt_beside:
+            prompt += _count(usage.get(name))
+
         return cls(prompt, answer, max(total, prompt + answer))
 
     def with_estimates(
