@@ -214,11 +214,13 @@ class ChunkRelay(Relay):
             # they may be signed, behind a correction that the caller's messages do not have
             self._is_held = not self.is_behind_text
 
-        if assembly.is_beside and not (self._is_beside_held or self._is_unclear):
+        if assembly.is_beside and not self._is_beside_held:
+            # behind text that may be a call it waits with that
             self._waiting.append((self._size, came))
             self._hold(came, assembly)
             # that something begins shows nothing yet: another reply may still take its place
-            return [] if assembly.is_frame and not self._has_passed else self._released_waiting()
+            is_early = assembly.is_frame and not self._has_passed
+            return [] if is_early or self._is_unclear else self._released_waiting()
 
         if self._is_held or not assembly.is_text_alone:
             self._is_held |= bool(text)  # what follows a held piece of the text waits, too

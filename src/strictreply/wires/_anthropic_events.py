@@ -59,7 +59,6 @@ class MessagesSent:
         """Begin with another stream."""
         self._came = MessagesAssembly()
         self._left: list[JSON] = []
-        self._is_noted = 0  # how many events of those that are left were passed on since
 
     def hold(self, event: JSON) -> None:
         """Take an event that waits until the reply has passed."""
@@ -68,10 +67,12 @@ class MessagesSent:
 
     def add(self, event: JSON) -> None:
         """Take an event that is passed on."""
-        if self._left and self._left[0] == event:
-            self._left.pop(0)
-        else:
+        # what was held before it may still wait, such as a ping
+        place = next((at for at, one in enumerate(self._left) if one is event), None)
+        if place is None:
             self._came.add(event)
+        else:
+            del self._left[place]
 
         self._live = self._came
         self._told.add(event)
