@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import httpx2
 import openai
 import pytest
 
@@ -20,6 +19,7 @@ from strictreply.testing import Fault, HTTPReply, Kind, assistant, completion, f
 from strictreply.testing._serving import render
 from strictreply.testing._wire import Pause, WireEnding
 from support.gateways.proxy import Proxy
+from support.scripted import http
 
 pytestmark = pytest.mark.one_lane
 
@@ -53,7 +53,7 @@ def as_message(proxy: Proxy, key: str) -> Any:
         "messages": [{"role": "user", "content": key}],
         "tools": [{"name": "search", "input_schema": PARAMETERS}],
     }
-    return proxy.client.post("/messages", cast_to=httpx2.Response, body=body)
+    return proxy.client.post("/messages", cast_to=http.Response, body=body)
 
 
 def called(proxy: Proxy, key: str, **more: Any) -> list[tuple[str, Any]]:
