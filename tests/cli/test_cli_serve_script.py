@@ -32,9 +32,10 @@ def test_a_script_is_set_and_its_journal_read(process: Process, host: tuple[str,
     """The command prints where it serves, serves what a script says, and ends Ctrl-C with 130."""
     server = process("serve-script", "--port", "0", *host)
     assert server.stdout is not None
-    printed = [server.stdout.readline() for _ in range(5)]
+    printed = [server.stdout.readline() for _ in range(6)]
     url = printed[0].partition("served at ")[2].partition(";")[0]
     assert printed[2].startswith(f"curl -s {url}/script -d ")
+    assert printed[5].strip().endswith(f"ANTHROPIC_BASE_URL={url.removesuffix('/v1')}")
 
     assert sent(f"{url}/script", {"steps": ["missing_required"], "then": "good"}) == {"steps": 1}
     request = {

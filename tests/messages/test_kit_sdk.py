@@ -186,7 +186,7 @@ def test_what_the_sdk_was_told_is_recorded(tmp_path: Path, streamed: bool, is_as
     async def asked() -> None:
         client = record(model.async_anthropic(), path)
         for _ in range(2):
-            reply = await client.messages.create(**ASK, stream=streamed)
+            reply: Any = await client.messages.create(**ASK, stream=streamed)
             if streamed:
                 assert [event async for event in reply]
 
@@ -195,7 +195,7 @@ def test_what_the_sdk_was_told_is_recorded(tmp_path: Path, streamed: bool, is_as
     else:
         client = record(model.anthropic(), path)
         for _ in range(2):
-            reply = client.messages.create(**ASK, stream=streamed)
+            reply: Any = client.messages.create(**ASK, stream=streamed)
             assert not streamed or list(reply)
 
     judge = RecordingJudge()

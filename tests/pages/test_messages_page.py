@@ -41,3 +41,6 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     shown = capsys.readouterr().out
     assert "Hello there.end_turn" in shown
     assert "There are two." in shown
+    told = Page.named("messages.md").shown[0].splitlines()
+    assert all(line.rstrip("…") in shown for line in told)
+    assert "\nbeta.sessions.create\n" in shown

@@ -23,6 +23,7 @@ from strictreply import Attempt, CallFailed, Code, Issue, Remedy, StrictReplyErr
 from strictreply.core.text import printable
 from strictreply.loop.invoke_result import InvokeCode, InvokeError
 from strictreply.values._errors import ADVICE
+from strictreply.values._replies import StoppedEarly
 from support.scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
 
 SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
@@ -291,6 +292,13 @@ def test_every_remedy_has_its_advice_once() -> None:
         f"What to do: {ADVICE[Remedy.SHORTEN]}",
     ]
     assert ADVICE.keys() == set(Remedy)
+
+
+def test_a_stream_that_was_closed_is_told() -> None:
+    """What came of it is half a reply by our own decision, not by the model's."""
+    closed = Attempt(1, {}, raw={}, stopped_early=StoppedEarly(4))
+    assert "closed here: the reply could no longer become valid" in story(closed)
+    assert "closed here" not in story(Attempt(1, {}, raw={}))
 
 
 def test_attempts_are_told_in_order() -> None:

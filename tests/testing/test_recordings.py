@@ -275,20 +275,28 @@ def test_each_set_of_tools_is_compiled_once() -> None:
         ({"status": 200, "ending": "hang"}, "no reply: nothing came in time"),
         (
             {"status": 200, "ending": "whole"},
-            "no reply: the body is neither a completion nor a response",
+            "no reply: the body is no completion, response or message",
         ),
         (
             {"status": None, "ending": ["x"]},
-            "no reply: the body is neither a completion nor a response",
+            "no reply: the body is no completion, response or message",
         ),
-        ({}, "no reply: the body is neither a completion nor a response"),
-        ([], "neither a completion, nor a response, nor a record with a reply"),
+        ({}, "no reply: the body is no completion, response or message"),
+        ([], "no completion, response or message, and no record with one"),
     ],
 )
 def test_a_recording_says_what_came_in_place_of_a_reply(http: object, reason: str) -> None:
     """A recorded exchange without a completion is told by its HTTP status, or by how it ended."""
     line = {"request": {"messages": [], "tools": [SEARCH]}, "response": None, "http": http}
     assert read_line(3, json.dumps(line).encode()) == UnreadableLine(3, reason)
+
+
+def test_a_batch_file_is_told_by_its_lines() -> None:
+    """The line of a provider's batch names the command that judges it."""
+    line = {"custom_id": "a", "result": {"type": "succeeded", "message": {"type": "message"}}}
+    found = read_line(1, json.dumps(line).encode())
+    assert isinstance(found, UnreadableLine)
+    assert "strictreply batch validate" in found.reason
 
 
 def test_what_came_with_200_is_judged_whatever_it_is() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
+from anthropic import Anthropic, AsyncAnthropic
+from anthropic.types import Message, ModelInfo
+from anthropic.types.beta import BetaMessage
 from openai import AsyncOpenAI, OpenAI
 from openai.types.chat import ChatCompletion
 from pydantic import BaseModel
@@ -34,6 +37,36 @@ async def async_client() -> None:
     assert_type(client, sr.AsyncStrictClient[str])
     assert_type(await client.create(model="m", messages=[]), ChatCompletion)
     assert_type(await client.exchange(model="m", messages=[]), sr.Exchange[str])
+
+
+def asks_claude(client: Anthropic) -> Message:
+    """Ask, as a program does that knows the anthropic SDK alone."""
+    return client.messages.create(model="m", max_tokens=9, messages=[])
+
+
+async def asks_claude_async(client: AsyncAnthropic) -> Message:
+    """Do the same, awaiting."""
+    return await client.messages.create(model="m", max_tokens=9, messages=[])
+
+
+async def claude_clients(search: sr.Tool) -> None:
+    """A wrapped client of the anthropic SDK is one, and is ours."""
+    client = sr.wrap(Anthropic())
+    asks_claude(client)
+    assert_type(client.models.retrieve("m"), ModelInfo)
+    assert_type(
+        client.beta.messages.create(model="m", max_tokens=9, messages=[]),
+        BetaMessage,
+    )
+    typed = sr.wrap(Anthropic(), answer=Refund)
+    asks_claude(typed)
+    assert_type(typed.answer(model="m", messages=[]), Refund)
+    assert_type(sr.run(client, "Hello", model="m"), sr.Run[str])
+
+    aclient = sr.wrap(AsyncAnthropic(), contract=sr.Contract(tools=[search]))
+    await asks_claude_async(aclient)
+    assert_type(await aclient.models.retrieve("m"), ModelInfo)
+    assert_type(await sr.arun(aclient, "Hello", model="m"), sr.Run[str])
 
 
 def typed_streams() -> None:

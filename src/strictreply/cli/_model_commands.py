@@ -232,7 +232,8 @@ def run_serve_script(
         f"{first}It sends valid replies until a script is set:\n"
         f"curl -s {server.base_url}/script -d {shlex.quote(server.example)}\n"
         "Read the requests since then:\n"
-        f"curl -s {server.base_url}/journal"
+        f"curl -s {server.base_url}/journal\n"
+        f"An app on Claude: ANTHROPIC_BASE_URL={server.base_url.removesuffix('/v1')}"
     )
     with interruptible("stopped"):
         server.serve_forever(ready=lambda: typer.echo(message))

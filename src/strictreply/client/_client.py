@@ -65,15 +65,23 @@ from strictreply.wires._wire import Wire
 
 if TYPE_CHECKING:
     from strictreply.sdks._types import (
+        Anthropic,
+        AsyncAnthropic,
+        AsyncBeta,
         AsyncChat,
+        AsyncClaude,
         AsyncClient,
         AsyncMessages,
+        AsyncModels,
         AsyncResponses,
         AsyncSDKClient,
+        Beta,
         Chat,
         Completion,
         Messages,
+        Models,
         Responses,
+        SyncClaude,
         SyncClient,
         SyncSDKClient,
     )
@@ -416,6 +424,25 @@ def refuse_async_checks(contract: Contract) -> None:
             raise ContractError(f"the check of tool {tool.name!r} is async; wrap an async client")
 
 
+if TYPE_CHECKING:
+
+    class StrictAnthropic(StrictClient[A_co], Anthropic):  # type: ignore[misc]
+        """A wrapped sync client of the anthropic SDK, where a program declares an ``Anthropic``."""
+
+        models: Models  # type: ignore[assignment]
+
+        @property
+        def beta(self) -> Beta: ...  # type: ignore[override]
+
+    class AsyncStrictAnthropic(AsyncStrictClient[A_co], AsyncAnthropic):  # type: ignore[misc]
+        """A wrapped async client of the anthropic SDK."""
+
+        models: AsyncModels  # type: ignore[assignment]
+
+        @property
+        def beta(self) -> AsyncBeta: ...  # type: ignore[override]
+
+
 class WrapKeywords(ContractKeywords, total=False):
     """The keywords of :func:`wrap` beside ``contract`` and ``answer``.
 
@@ -440,6 +467,38 @@ class WrapKeywords(ContractKeywords, total=False):
     """The API to ask."""
 
 
+@overload
+def wrap(
+    client: SyncClaude, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
+) -> StrictAnthropic[A]: ...
+@overload
+def wrap(
+    client: SyncClaude, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
+) -> StrictAnthropic[str]: ...
+@overload
+def wrap(
+    client: SyncClaude, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
+) -> StrictAnthropic[A]: ...
+@overload
+def wrap(
+    client: SyncClaude, *, answer: object, **keywords: Unpack[WrapKeywords]
+) -> StrictAnthropic[Any]: ...
+@overload
+def wrap(
+    client: AsyncClaude, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]
+) -> AsyncStrictAnthropic[A]: ...
+@overload
+def wrap(
+    client: AsyncClaude, *, contract: None = ..., **keywords: Unpack[WrapKeywords]
+) -> AsyncStrictAnthropic[str]: ...
+@overload
+def wrap(
+    client: AsyncClaude, *, answer: type[A] | Answer[A], **keywords: Unpack[WrapKeywords]
+) -> AsyncStrictAnthropic[A]: ...
+@overload
+def wrap(
+    client: AsyncClaude, *, answer: object, **keywords: Unpack[WrapKeywords]
+) -> AsyncStrictAnthropic[Any]: ...
 @overload
 def wrap(
     client: SyncSDKClient, *, contract: Contract[A], **keywords: Unpack[WrapKeywords]

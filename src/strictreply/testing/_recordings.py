@@ -367,7 +367,7 @@ def _from_dump(record: JSONObject) -> Recording | str:
     wire = wire_of(response)
     is_reply = "choices" in response or is_response(response) or wire is MESSAGES_WRITER.wire
     if not is_reply and (response is record or not isinstance(http, dict)):
-        return _no_reply(http)
+        return _no_reply(record)
 
     model = response.get("model") or request.get("model") or NO_NAME
     if "input" not in request:
@@ -380,20 +380,19 @@ def _from_dump(record: JSONObject) -> Recording | str:
     return Recording(str(model), _shaping(asked), response, api=cast("Api", wire.name))
 
 
-def _no_reply(http: object) -> str:
-    """Return why an exchange holds no reply.
-
-    ``http`` is what ``record`` wrote of it, such as the status and the ending.
-    """
-    match http:
+def _no_reply(record: JSONObject) -> str:
+    """Return why an exchange holds no reply: by what ``record`` wrote of its HTTP, or its form."""
+    match record.get("http"):
         case {"status": int(status)} if status != _OK:
             return f"no reply: HTTP {status}"
         case {"ending": str(ending)} if ending in _ENDINGS:
             return f"no reply: {_ENDINGS[ending]}"
         case {}:
-            return "no reply: the body is neither a completion nor a response"
+            return "no reply: the body is no completion, response or message"
+        case _ if "custom_id" in record:
+            return "a line of a provider's batch: strictreply batch validate judges these files"
         case _:
-            return "neither a completion, nor a response, nor a record with a reply"
+            return "no completion, response or message, and no record with one"
 
 
 def _shaping(request: JSONObject) -> JSONObject:

@@ -42,6 +42,7 @@ from strictreply.testing.mounting import (
 )
 
 if TYPE_CHECKING:
+    from anthropic import Anthropic, AsyncAnthropic
     from openai import AsyncOpenAI, OpenAI
 
 _FREE = ("auto", "none")  # the choices under which a direct answer is a good reply
@@ -375,14 +376,14 @@ class ScriptedModel:
         """Return the async twin of :meth:`openai`."""
         return async_openai_client(self, **options)
 
-    def anthropic(self, **options: object) -> Any:
+    def anthropic(self, **options: object) -> Anthropic:
         """Return a real ``anthropic.Anthropic`` over a transport in memory, as :meth:`openai`.
 
         Raises ImportError without the SDK.
         """
         return anthropic_client(self, **options)
 
-    def async_anthropic(self, **options: object) -> Any:
+    def async_anthropic(self, **options: object) -> AsyncAnthropic:
         """Return the async twin of :meth:`anthropic`."""
         return async_anthropic_client(self, **options)
 

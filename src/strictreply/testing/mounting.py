@@ -13,7 +13,7 @@ from importlib import import_module
 from inspect import isawaitable, signature
 from threading import Lock
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import h11
 import openai
@@ -27,6 +27,7 @@ from strictreply.testing._serving import respond
 from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, wire
 
 if TYPE_CHECKING:
+    from anthropic import Anthropic, AsyncAnthropic
     from respx import MockRouter
 
 # What the interpreter audits: events with an address as second argument, or a name as the first.
@@ -116,17 +117,19 @@ def async_openai_client(responder: Responder, **options: Any) -> openai.AsyncOpe
     return openai.AsyncOpenAI(**_DEFAULTS | options, http_client=http_client)
 
 
-def anthropic_client(responder: Responder, **options: Any) -> Any:
+def anthropic_client(responder: Responder, **options: Any) -> Anthropic:
     """Make a real ``anthropic.Anthropic`` that a responder answers in memory.
 
     It does not retry unless ``options`` say so. Raises ImportError without the SDK.
     """
-    return _anthropic_client("Anthropic", "DefaultHttpxClient", responder, options)
+    client = _anthropic_client("Anthropic", "DefaultHttpxClient", responder, options)
+    return cast("Anthropic", client)
 
 
-def async_anthropic_client(responder: Responder, **options: Any) -> Any:
+def async_anthropic_client(responder: Responder, **options: Any) -> AsyncAnthropic:
     """Make the async twin of :func:`anthropic_client`."""
-    return _anthropic_client("AsyncAnthropic", "DefaultAsyncHttpxClient", responder, options)
+    client = _anthropic_client("AsyncAnthropic", "DefaultAsyncHttpxClient", responder, options)
+    return cast("AsyncAnthropic", client)
 
 
 def _anthropic_client(name: str, http: str, responder: Responder, options: Any) -> Any:

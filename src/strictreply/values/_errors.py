@@ -605,6 +605,8 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
         lines.append(f"  failed: {attempt.failure}")
     if attempt.raw is not None:
         lines += ["  came:", *_indented(_reply_text(attempt))]
+    if attempt.stopped_early is not None:
+        lines.append("  closed here: the reply could no longer become valid")
 
     lines += [f"  lenient step: {step}" for step in attempt.lenient]
     lines += [

@@ -369,7 +369,7 @@ class Attempt:
     It is ``forced_tool``, ``response_format``, ``model:<name>``, ``human`` or ``keywords``.
     """
     api: str = "chat"
-    """The API that was asked: ``chat`` or ``responses``."""
+    """The API that was asked: ``chat``, ``responses`` or ``messages``."""
     reply_at: str = ""
     """Pointer to the reply in the response; empty for the whole of it.
 
