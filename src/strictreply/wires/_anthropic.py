@@ -139,7 +139,7 @@ def _opened_blocks(
 
     return Opened(
         draft,
-        promised=plain.get("stop_reason") in PROMISING,
+        promised=not PROMISING.isdisjoint(_reasons(plain)),
         lenient=lenient,
         is_exact=blocks is plain.get("content"),
         is_paused=plain.get("stop_reason") == _PAUSED,
