@@ -11,7 +11,7 @@ import tenacity
 
 import strictreply as sr
 from support.anthropic_rules import event_bytes, events_of
-from support.claude import ASK, WEATHER, client, http, message, text, use
+from support.claude import ASK, WEATHER, client, done, http, message, text, use
 
 AT_ONCE = sr.RetryPolicy(wait=tenacity.wait_none())
 BAD = message(use("weather", {"city": 1}))
@@ -173,3 +173,84 @@ def test_ids_of_any_type_raise_nothing_of_ours(odd: Any) -> None:
     step = contract.next_request(ASK, bad, api="messages")
     assert step.request is not None
     assert isinstance(contract.check({**FINE, "stop_reason": odd}), sr.Valid | sr.Invalid)
+
+
+SEARCHED: dict[str, Any] = {
+    "type": "server_tool_use",
+    "id": "s1",
+    "name": "web_search",
+    "input": {"query": "tea"},
+}
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+
+
+def test_a_search_that_broke_off_is_not_in_the_message() -> None:
+    """A server's call goes out with its result: without one the API would refuse the next turn."""
+    broken = [*[*events_of(message(SEARCHED))][:-2], OVERLOADED]
+    told = [*events_of(message(SEARCHED, FOUND, text("A fine day.")))]
+    server: Any = Streams(broken, told)
+    guarded: Any = sr.wrap(client(server, max_retries=1), tools=[WEATHER], policy=AT_ONCE)
+    with guarded.messages.stream(**ASK) as stream:
+        kinds = [block.type for block in stream.get_final_message().content]
+
+    assert kinds == ["server_tool_use", "web_search_tool_result", "text"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_search_goes_out_with_its_result(is_async: bool) -> None:
+    """What is live comes in its order."""
+    told = message(SEARCHED, FOUND, text("A fine day."))
+    live, final = streamed([*events_of(told)], is_async=is_async)
+    assert live == "A fine day."
+    kinds = [block.type for block in final.content]
+    assert kinds == ["server_tool_use", "web_search_tool_result", "text"]
+
+
+def test_a_pause_beside_a_call_is_the_programs_turn() -> None:
+    """The API takes no call back without its result, so the turn is not continued."""
+    paused = message(SEARCHED, use("weather", {"city": "Rome"}), stop="pause_turn")
+    live, final = streamed([*events_of(paused)])
+    assert live == ""
+    assert [block.type for block in final.content] == ["server_tool_use", "tool_use"]
+
+
+@pytest.mark.parametrize("words", ["", None])
+def test_a_paused_turn_is_continued_without_empty_texts(words: Any) -> None:
+    """The API takes no empty text back; of what is nothing else the request is repeated."""
+    contract = sr.Contract(tools=[WEATHER])
+    begun = message(text("I look. "), text(words), SEARCHED, stop="pause_turn")
+    step = contract.next_request(ASK, begun, api="messages")
+    assert step.request is not None
+    turns: Any = step.request["messages"]
+    assert turns[-1]["content"] == [text("I look. "), SEARCHED]
+
+    nothing = contract.next_request(ASK, message(text(""), stop="pause_turn"), api="messages")
+    assert nothing.request is not None
+    assert nothing.request["messages"] == ASK["messages"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_higher_token_limit_is_not_refused_by_the_sdk(is_async: bool) -> None:
+    """The SDK refuses high limits of calls that do not stream: of a caller, not of a correction."""
+    cut = message(text("A fine"), stop="max_tokens")
+    left = [cut, cut, FINE]
+    limits: list[int] = []
+
+    def handle(request: Any) -> Any:
+        limits.append(json.loads(request.content)["max_tokens"])
+        return http.Response(200, json=left.pop(0))
+
+    async def ahandle(request: Any) -> Any:
+        return handle(request)
+
+    server: Any = Streams()
+    server.handle = handle
+    server.ahandle = ahandle
+    own = client(server, is_async=is_async, max_retries=0)
+    guarded: Any = sr.wrap(own, policy=AT_ONCE)
+    brought = done(guarded.messages.create(**ASK | {"max_tokens": 20_000}))
+    assert answer(brought) == "A fine day."
+    assert limits == [20_000, 40_000, 80_000]
+
+    with pytest.raises(ValueError, match="Streaming is required"):
+        done(guarded.messages.create(**ASK | {"max_tokens": 40_000}))

@@ -218,7 +218,8 @@ class ChunkRelay(Relay):
             self._waiting.append((self._size, came))
             self._hold(came, assembly)
             # that something begins shows nothing yet: another reply may still take its place
-            return [] if assembly.is_frame and not self._has_passed else self._released_waiting()
+            is_early = assembly.is_frame and not self._has_passed
+            return [] if is_early or assembly.is_waiting else self._released_waiting()
 
         if self._is_held or not assembly.is_text_alone:
             # what follows a held piece of the text waits, too, and so does what has a place

@@ -28,7 +28,7 @@ from typing import ClassVar
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import Code, quote
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._anthropic_turns import CALL, TEXT
+from strictreply.wires._anthropic_turns import CALL, TEXT, unanswered
 from strictreply.wires._chat_stream import BROKEN_OFF
 from strictreply.wires._members import peek
 from strictreply.wires._wire import Assembly
@@ -386,6 +386,12 @@ class MessagesAssembly(Assembly):
 
     def end(self, *, is_told: bool = False) -> None:
         """Take the end of the stream: without ``message_stop`` the reply was broken off."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call that the server runs has no result yet; the API takes none alone."""
+        blocks = [held.block for held in self.blocks.values()]
+        return bool(unanswered(blocks))
 
     @property
     def has_thoughts(self) -> bool:

@@ -345,6 +345,11 @@ def _loose_in(blocks: Sequence[Any]) -> list[str]:
     return [*results.symmetric_difference(_servers_calls(blocks))]
 
 
+def unanswered(blocks: Sequence[Any]) -> set[str]:
+    """Return the ids of calls that the server runs and that have no result among the blocks."""
+    return _servers_calls(blocks).keys() - set(map(_results_for, blocks))
+
+
 def settled(draft: Draft, hidden: Iterable[Message]) -> Draft:
     """Return an accepted reply as one that answers the caller's own messages.
 
