@@ -152,6 +152,7 @@ REFUSED: dict[str, list[Any]] = {
     "a block begun with a number": changed("content_block_start", content_block__thinking=5),
     "a delta without its type": changed("content_block_delta", delta__type=...),
     "a delta of another type": changed("content_block_delta", delta__type="text_delta"),
+    "a start whose content is no list": changed("message_start", message__content=5),
     "blocks before the start": [*[*events_of(FINE)][2:], *events_of(FINE)],
 }
 

@@ -169,7 +169,7 @@ class MessagesAssembly(Assembly):
 
     def _start(self, event: JSONObject) -> None:
         message = event.get("message")
-        if not isinstance(message, dict):
+        if not isinstance(message, dict) or not isinstance(message.get("content", []), list):
             self._refuse("a message_start with its message", event, "/message")
         elif self.message is None:
             self.message = message
