@@ -212,7 +212,7 @@ class ChunkRelay(Relay):
         text = assembly.text
         if self._corrects and assembly.has_thoughts:
             # they may be signed, behind a correction that the caller's messages do not have
-            self._is_held = not self.is_behind_text
+            self._is_held |= not self.is_behind_text
 
         if assembly.is_beside and not self._is_beside_held:
             # behind text that may be a call it waits with that
@@ -220,10 +220,12 @@ class ChunkRelay(Relay):
             self._hold(came, assembly)
             # that something begins shows nothing yet: another reply may still take its place
             is_early = assembly.is_frame and not self._has_passed
-            return [] if is_early or self._is_unclear else self._released_waiting()
+            is_later = self._is_unclear or assembly.is_waiting
+            return [] if is_early or is_later else self._released_waiting()
 
         if self._is_held or not assembly.is_text_alone:
-            self._is_held |= bool(text)  # what follows a held piece of the text waits, too
+            # what follows a held piece of the text waits, too, and so does what has a place
+            self._is_held |= bool(text) or assembly.holds_pieces
             self._is_beside_held = True
             self._hold(came, assembly)
             return []

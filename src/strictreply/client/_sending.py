@@ -295,7 +295,8 @@ def _called(
         relay.begin(effect.asks_for, corrects=effect.corrects)
         relay.assembly.model = effect.model
 
-    send = partial(sending.send, effect.request, sending.left())
+    request = sending.transport.timed(effect.request) if effect.corrects else effect.request
+    send = partial(sending.send, request, sending.left())
     source = yield Io(send, sending.bounds(effect.request))
     failure = source if isinstance(source, Failure) else None
 

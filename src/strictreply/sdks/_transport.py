@@ -197,6 +197,16 @@ class Transport:
                 raise
             raise meant from None
 
+    def timed(self, request: JSONObject) -> JSONObject:
+        """Return a correction with the client's own timeout said.
+
+        Without it anthropic's SDK refuses the higher token limit of a correction, by what it
+        expects of the time.
+        """
+        own: Any = getattr(self.client, "timeout", None)
+        is_needed = self.wire.name == "messages" and own is not None
+        return {"timeout": own, **request} if is_needed else request
+
     def _sent(self, keywords: JSONObject, timeout: float | None, way: CallForm) -> Any:
         is_stream = bool(keywords.get("stream"))
         if timeout is not None:

@@ -24,6 +24,7 @@ from strictreply.wires._anthropic_requests import (
 from strictreply.wires._anthropic_stream import MessagesAssembly
 from strictreply.wires._anthropic_turns import (
     CALL,
+    TEXT,
     TURNS,
     blocks_in,
     blocks_of,
@@ -108,15 +109,15 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     reason = plain.get("stop_reason")
     if is_blank(reason) and needs_nothing is not None:
         reason = None
-    is_paused = reason == _PAUSED and bool(plain.get("content"))
-    code = None if is_paused or reason in _ORDINARY else reason_code(reason)
+    content = plain.get("content")
+    is_begun = reason == _PAUSED and isinstance(content, list) and bool(_said(content))
+    code = None if is_begun or reason in _ORDINARY else reason_code(reason)
     if code is not None:
         return refused(code, "/stop_reason", found=quote(_told_end(plain)))
     if not isinstance(reason, str | None):
         expected = "one with a stop_reason of text"
         return refused(Code.ENVELOPE_MALFORMED, "/stop_reason", expected=expected)
 
-    content = plain.get("content")
     if isinstance(content, str) and needs_nothing is not None:
         content = blocks_in(content)
     fault = next(_misshapen(content), None)
@@ -135,6 +136,10 @@ def _opened_blocks(
     plain: JSONObject, blocks: list[Any], needs_nothing: NeedsNothing | None
 ) -> Opened:
     lenient: tuple[str, ...] = ()
+    has_paused = plain.get("stop_reason") == _PAUSED
+    if has_paused:
+        blocks = _said(blocks)
+
     draft = draft_of(blocks)
     if needs_nothing is not None and not _is_in_api_form(draft):
         blocks, lenient = _in_api_form(draft, blocks, needs_nothing)
@@ -142,13 +147,19 @@ def _opened_blocks(
 
     return Opened(
         draft,
-        promised=plain.get("stop_reason") in PROMISING,
+        promised=not PROMISING.isdisjoint(_reasons(plain)),
         lenient=lenient,
         is_exact=blocks is plain.get("content"),
-        is_paused=plain.get("stop_reason") == _PAUSED,
+        # with a call it is the program's turn: the API takes no call back without its result
+        is_paused=has_paused and not draft.calls,
         is_bare="id" not in plain and "stop_reason" not in plain,
         served=any(str(kind_of(block)).endswith("_tool_result") for block in blocks),
     )
+
+
+def _said(blocks: list[Any]) -> list[Any]:
+    """Return the blocks of a turn without empty texts, which the API does not take back."""
+    return [block for block in blocks if kind_of(block) != TEXT or peek(block, "text")]
 
 
 def _is_in_api_form(draft: Draft) -> bool:

@@ -123,7 +123,8 @@ def _conversation(source: JSONObject) -> list[Any]:
 
 
 def _is_instruction(turn: object) -> bool:
-    return isinstance(turn, dict) and turn.get("role") == "system" and type(turn["content"]) is str
+    is_system = isinstance(turn, dict) and turn.get("role") == "system"
+    return is_system and type(peek(turn, "content")) is str
 
 
 def _instructed(system: Any, text: str) -> JSON:
@@ -214,8 +215,8 @@ def _choice_of(choice: object) -> Choice:
     name = peek(choice, "name")
     if kind == "tool" and isinstance(name, str):
         return Choice(tool=name)
-    if kind in _MODES or kind == "required":
-        return Choice(_MODES.get(str(kind), str(kind)))
+    if isinstance(kind, str) and (kind in _MODES or kind == "required"):
+        return Choice(_MODES.get(kind, kind))
 
     raise ContractError(
         'tool_choice must be {"type": "auto"}, "any", "none", or {"type": "tool", "name": "…"}'

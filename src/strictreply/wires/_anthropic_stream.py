@@ -28,7 +28,7 @@ from typing import ClassVar
 from strictreply.reading._decoding import decode
 from strictreply.values._issues import Code, quote
 from strictreply.values._limits import JSON, JSONObject
-from strictreply.wires._anthropic_turns import CALL, TEXT
+from strictreply.wires._anthropic_turns import CALL, TEXT, unanswered
 from strictreply.wires._chat_stream import BROKEN_OFF
 from strictreply.wires._members import peek
 from strictreply.wires._wire import Assembly
@@ -43,6 +43,13 @@ BLOCK_STOP = "content_block_stop"
 _OF_START: Mapping[str, JSON] = {"content": [], "stop_reason": None, "stop_sequence": None}
 _OF_OTHERS: Mapping[object, str] = {CALL: "text", TEXT: "partial_json"}
 """What a delta brings to other blocks alone: of these it would be lost."""
+
+_PIECES: Mapping[str, str] = {
+    "text": "text_delta",
+    "partial_json": "input_json_delta",
+    "thinking": "thinking_delta",
+}
+"""The members whose pieces are joined, with the type of the delta that alone brings them."""
 
 _JUDGED = (TEXT, CALL)
 """The types of the blocks that are judged."""
@@ -86,6 +93,11 @@ class Block:
                 self.written.append(value if isinstance(value, str) else "")
             elif name != "type":
                 self.block[name] = _joined(self.block.get(name), value)
+
+
+def _is_typed(delta: JSONObject) -> bool:
+    """Return whether the type of a delta is that of what it brings."""
+    return all(delta.get("type") == kind for name, kind in _PIECES.items() if name in delta)
 
 
 def _joined(came: JSON, value: JSON) -> JSON:
@@ -150,18 +162,18 @@ class MessagesAssembly(Assembly):
     def _refuse(self, expected: str, found: object, path: str = "") -> None:
         self.refuse(Code.ENVELOPE_MALFORMED, path, expected=expected, found=quote(found))
 
-    def _pass(self, event: JSONObject) -> None:  # noqa: ARG002
-        """Take an event that says nothing of the reply."""
-        self.is_beside = True
-        self.is_frame = True
+    def _pass(self, event: JSONObject) -> None:
+        """Take an event that says nothing of the reply; the SDK takes none before the start."""
+        self.is_ignored = self.message is None and event["type"] != "ping"
+        self._place(None, is_frame=True)
 
     def _start(self, event: JSONObject) -> None:
         message = event.get("message")
-        if not isinstance(message, dict):
+        if not isinstance(message, dict) or not isinstance(message.get("content", []), list):
             self._refuse("a message_start with its message", event, "/message")
         elif self.message is None:
             self.message = message
-            self.is_beside = self.is_frame = True
+            self._place(None, is_frame=True)
             self._complete(event, message)
         elif self._is_same_start(message) and self.reads("start_repeated"):
             self.is_ignored = True
@@ -175,6 +187,8 @@ class MessagesAssembly(Assembly):
     def _complete(self, event: JSONObject, message: JSONObject) -> None:
         """Add to a start what the API says there, without which its SDK cannot begin."""
         missing = {name: value for name, value in _OF_START.items() if name not in message}
+        if not isinstance(message.get("usage"), dict):
+            missing["usage"] = {"input_tokens": 0, "output_tokens": 0}
         if not missing:
             return
         if not self.reads("start_incomplete"):
@@ -185,6 +199,10 @@ class MessagesAssembly(Assembly):
         self.passed = event | {"message": self.message}
 
     def _begin(self, event: JSONObject) -> None:
+        if self.message is None:
+            self._refuse("a message_start before its blocks", event)
+            return
+
         block = event.get("content_block")
         index = self._index_of(event, len(self.blocks))
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
@@ -196,6 +214,9 @@ class MessagesAssembly(Assembly):
 
         self._close_open()
         held = self.blocks[index] = Block(dict(block), len(self.blocks))
+        if not self._has_text(event, held):
+            return
+
         self._renumber(event, held)
         if held.kind == CALL:
             held.call = self._calls
@@ -205,6 +226,19 @@ class MessagesAssembly(Assembly):
             self._add_text(block.get("text"))
 
         self._place(held, is_frame=True)
+
+    def _has_text(self, event: JSONObject, held: Block) -> bool:
+        """Return whether a block begins with a text; add an empty one where it has none."""
+        name = held.kind
+        if name not in (TEXT, "thinking") or isinstance(held.block.get(str(name)), str):
+            return True
+        if held.block.get(str(name)) is None and self.reads("start_incomplete"):
+            held.block[str(name)] = ""
+            self.passed = event | {"content_block": {**held.block}}
+            return True
+
+        self._refuse("a block that begins with its text", event, "/content_block")
+        return False
 
     def _close_open(self) -> None:
         """Close a block whose end did not come before the next one began."""
@@ -250,7 +284,7 @@ class MessagesAssembly(Assembly):
         if type(index) is int and index == held.place:
             return
         if index is None or self.reads("index_gap"):
-            self.passed = event | {"index": held.place}
+            self.passed = (self.passed or event) | {"index": held.place}
         else:
             self._refuse("the blocks counted from 0", event, "/index")
 
@@ -267,8 +301,15 @@ class MessagesAssembly(Assembly):
         if not isinstance(written, str | None):
             self.refuse(Code.JSON_NOT_TEXT, "/delta/partial_json", found=quote(written))
             return
-        if _OF_OTHERS.get(held.kind, "") in delta:
+        if _OF_OTHERS.get(held.kind, "") in delta or not _is_typed(delta):
             self._refuse("a delta of the type of its block", event, "/delta")
+            return
+        pieces = [delta[name] for name in _PIECES if name in delta]
+        if pieces and all(piece is None for piece in pieces):
+            self.is_ignored = True
+            return
+        if not all(isinstance(piece, str) for piece in pieces):
+            self.refuse(Code.REPLY_CONTENT, "/delta", found=quote(delta))
             return
 
         held.add(delta)
@@ -302,9 +343,11 @@ class MessagesAssembly(Assembly):
         self.delta = {"tool_calls": [{"index": held.call, "function": function}]}
         self.size += len(written)
 
-    def _place(self, held: Block, *, is_frame: bool = False) -> None:
-        self.is_text_alone = held.kind == TEXT
-        self.is_beside = held.kind not in _JUDGED
+    def _place(self, held: Block | None, *, is_frame: bool = False) -> None:
+        """Say what the event is about: None for no block, which goes out with the text."""
+        kind = None if held is None else held.kind
+        self.is_text_alone = held is None or kind == TEXT
+        self.is_beside = kind not in _JUDGED
         self.is_frame = is_frame
 
     def _take_ending(self, event: JSONObject) -> None:
@@ -316,7 +359,13 @@ class MessagesAssembly(Assembly):
 
         self._close_open()
         beside = {name: event[name] for name in event if name not in ("type", "delta", "usage")}
-        self.message = merged(self.message | delta | beside, event.get("usage"))
+        usage = event.get("usage")
+        self.message = merged(self.message | delta | beside, usage)
+        if not isinstance(usage, dict) or usage.get("output_tokens") is None:
+            # the SDK reads it of every such event
+            known: JSONObject = {"output_tokens": 0}
+            said = merged({"usage": known}, self.message["usage"])["usage"]
+            self.passed = event | {"usage": said}
 
     def _stop(self, event: JSONObject) -> None:  # noqa: ARG002
         if self.message is None:
@@ -337,6 +386,12 @@ class MessagesAssembly(Assembly):
 
     def end(self, *, is_told: bool = False) -> None:
         """Take the end of the stream: without ``message_stop`` the reply was broken off."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call that the server runs has no result yet; the API takes none alone."""
+        blocks = [held.block for held in self.blocks.values()]
+        return bool(unanswered(blocks))
 
     @property
     def has_thoughts(self) -> bool:

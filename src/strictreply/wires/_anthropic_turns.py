@@ -197,7 +197,7 @@ def _quoting(draft: Draft, source: Sequence[Any]) -> list[Any]:
     Beside them no thought is whole, and no call that the server has still to run. What answers one
     of an earlier turn stays.
     """
-    calls = {peek(block, "id") for block in source if _is_servers_call(block)}
+    calls = _servers_calls(source)
     ids = [_results_for(block) for block in source]
     owed = [
         block
@@ -341,10 +341,17 @@ def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
     return draft_of([*leading, *own])
 
 
-def _results_for(block: object) -> object:
+def _results_for(block: object) -> str | None:
     """Return the id of the server's call that a block is the result of; None for any other."""
     is_result = str(kind_of(block)).endswith("_tool_result")
-    return peek(block, "tool_use_id") if is_result else None
+    id_ = peek(block, "tool_use_id") if is_result else None
+    return id_ if isinstance(id_, str) else None
+
+
+def _servers_calls(blocks: Iterable[Any]) -> dict[str, Any]:
+    """Return the calls that the server runs, by their ids."""
+    calls = ((peek(block, "id"), block) for block in blocks if _is_servers_call(block))
+    return {id_: block for id_, block in calls if isinstance(id_, str)}
 
 
 def _is_of_server(block: object) -> bool:
@@ -356,11 +363,15 @@ def _is_servers_call(block: object) -> bool:
     return kind_of(block) != CALL and str(kind_of(block)).endswith(f"_{CALL}")
 
 
-def _loose_in(blocks: Sequence[Any]) -> list[object]:
+def _loose_in(blocks: Sequence[Any]) -> list[str]:
     """Return the ids of calls that the server runs whose call or result stands in another turn."""
-    calls = {peek(block, "id") for block in blocks if _is_servers_call(block)}
     results = {id_ for block in blocks if (id_ := _results_for(block)) is not None}
-    return [*calls.symmetric_difference(results)]
+    return [*results.symmetric_difference(_servers_calls(blocks))]
+
+
+def unanswered(blocks: Sequence[Any]) -> set[str]:
+    """Return the ids of calls that the server runs and that have no result among the blocks."""
+    return _servers_calls(blocks).keys() - set(map(_results_for, blocks))
 
 
 def settled(draft: Draft, hidden: Iterable[Message]) -> Draft:
@@ -376,14 +387,14 @@ def settled(draft: Draft, hidden: Iterable[Message]) -> Draft:
         return draft
 
     blocks = blocks_of(draft)
-    calls = {peek(block, "id"): block for block in unseen if _is_servers_call(block)}
-    known = {peek(block, "id") for block in blocks if _is_servers_call(block)}
+    calls = _servers_calls(unseen)
+    known = _servers_calls(blocks)
     owed = [one for one in unseen if (id_ := _results_for(one)) is not None and id_ not in calls]
 
     made = [block for block in owed if _results_for(block) not in known]
     for block in blocks:
         id_ = _results_for(block)
-        if id_ in calls and id_ not in known:
+        if id_ is not None and id_ in calls and id_ not in known:
             made.append(calls[id_])
         made.append(block)
 

@@ -306,8 +306,9 @@ MESSAGE_DIALECTS: Mapping[str, Dialect] = {
         "pydantic/pydantic-ai#5165 (of chat completions)",
     ),
     "start_incomplete": Dialect(
-        "a `message_start` whose message has no `content`, `stop_reason` or `stop_sequence`",
-        "an empty content, and null",
+        "a `message_start` without `content`, `stop_reason`, `stop_sequence` or `usage`, "
+        "a block without its text",
+        "empty, null, and 0 tokens",
         "SaladDay/cc-switch-cli#320; farion1231/cc-switch#7396",
         servers=("cc-switch",),
     ),

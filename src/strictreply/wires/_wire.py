@@ -115,6 +115,11 @@ class Assembly(ABC):
         return False
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether a part came that may not stand in a message without what follows it."""
+        return False
+
+    @property
     def text(self) -> str:
         """The text that the last event added."""
         text = self.delta.get("content")
