@@ -38,9 +38,12 @@ def refund(order: int) -> str:
 
 
 def raw_client(server: RulesServer, *, is_async: bool = False) -> Any:
-    """Return a client of the SDK for a server on loopback."""
+    """Return a client of the SDK for a server on loopback, which leaves no connection open."""
     kind = anthropic.AsyncAnthropic if is_async else anthropic.Anthropic
-    return kind(api_key="k", base_url=server.url, max_retries=0)
+    transport = http.AsyncClient if is_async else http.Client
+    own = transport(limits=http.Limits(max_keepalive_connections=0))
+
+    return kind(api_key="k", base_url=server.url, max_retries=0, http_client=own)
 
 
 def client(server: RulesServer, *, is_async: bool = False, **given: Any) -> Any:
