@@ -210,6 +210,26 @@ def test_corrections_behind_signatures_are_appended() -> None:
         assert second.request[name] == first.request[name]
 
 
+def test_no_thought_stands_behind_an_input_that_was_written_otherwise() -> None:
+    """Thoughts behind a call that is read as one without arguments are bound to what it was."""
+    ping = {"name": "ping", "input_schema": {"type": "object", "properties": {}}}
+    contract = sr.Contract(tools=[SEARCH, ping], parallel=True)
+    bad = use({"query": 1}, "toolu_3")
+
+    for given, kept in ((None, ["s1"]), ({}, ["s1", "s2"])):
+        called = {**use({}, "toolu_2", name="ping"), "input": given}
+        reply = message(thought("a", "s1"), called, thought("b", "s2"), bad)
+        step = correction(reply, contract=contract)
+
+        turn = step.request["messages"][-2]["content"]
+        thoughts = [block["signature"] for block in turn if block["type"] == "thinking"]
+        assert thoughts == kept
+        assert [block["id"] for block in turn if block["type"] == "tool_use"] == [
+            "toolu_2",
+            "toolu_3",
+        ]
+
+
 def test_nothing_signed_behind_a_correction_is_handed_back() -> None:
     """The message has the thoughts of the first reply where it calls, and else none."""
     first = correction(message(thought("a", "s1"), use({"query": 1}, "toolu_1")))

@@ -142,8 +142,9 @@ def _opened_blocks(
 
     draft = draft_of(blocks)
     if needs_nothing is not None and not _is_in_api_form(draft):
-        blocks, lenient = _in_api_form(draft, blocks, needs_nothing)
-        draft = draft_of(blocks)
+        read, lenient = _in_api_form(draft, blocks, needs_nothing)
+        draft = draft_of(read, blocks)
+        blocks = read
 
     return Opened(
         draft,

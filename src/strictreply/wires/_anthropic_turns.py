@@ -61,13 +61,16 @@ def blocks_in(content: object) -> list[Any]:
 class _Came(list[Any]):
     """The blocks of a turn as they came, with the calls that were read of them."""
 
-    __slots__ = ("calls",)
+    __slots__ = ("calls", "written")
     calls: tuple[DraftCall, ...]
+    written: Sequence[Any] | None
+    """The blocks as the server wrote them; None where these are they."""
 
 
-def draft_of(content: Iterable[Any]) -> Draft:
-    """Return the draft that the blocks of a turn are."""
+def draft_of(content: Iterable[Any], written: Sequence[Any] | None = None) -> Draft:
+    """Return the draft that the blocks of a turn are; ``written`` are those they were read of."""
     came = _Came(content)
+    came.written = written
     came.calls = tuple(call_of(block) for block in came if kind_of(block) == CALL)
     return Draft(text_of(came), came.calls, source=came)
 
@@ -178,7 +181,7 @@ def turns_of(answered: Answered) -> list[Message]:
     draft = answered.draft
     source: Any = draft.source or ()
     is_quoted = not draft.calls and any(kind_of(block) == CALL for block in source)
-    blocks = _quoting(draft, source) if is_quoted else _whole(blocks_of(draft))
+    blocks = _quoting(draft, source) if is_quoted else _whole(_unbroken(draft))
     said: list[JSON] = [
         _result(call, text) | {"is_error": True}
         for call, text in zip(draft.calls, answered.results, strict=True)
@@ -205,6 +208,24 @@ def _quoting(draft: Draft, source: Sequence[Any]) -> list[Any]:
         if id_ is not None and id_ not in calls
     ]
     return [*owed, text_block(draft.text or "")]
+
+
+def _unbroken(draft: Draft) -> Iterator[Any]:
+    """Yield the blocks of a reply without thoughts behind one that goes back in another form.
+
+    A call whose input was read as an empty object is one: the thoughts are bound to what it was.
+    """
+    source: Any = draft.source or ()
+    written = (source.written if isinstance(source, _Came) else None) or source
+    is_changed = False
+
+    for block in blocks_of(draft):
+        if kind_of(block) not in THOUGHTS:
+            is_changed = is_changed or not any(block is one for one in written)
+        elif is_changed:
+            continue
+
+        yield block
 
 
 def _whole(blocks: Iterable[Any]) -> list[Any]:
