@@ -33,6 +33,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from strictreply.retry._failures import ExchangeStopped, Failure
+from strictreply.sdks._bodies import OuterBody, body_class
 from strictreply.sdks._built import Told, exchange
 from strictreply.sdks._resolving import resolve_within
 from strictreply.sdks._shapes import HttpRequest, HttpResponse
@@ -201,7 +202,7 @@ def _first_installed(names: tuple[str, ...]) -> Any:
     return None
 
 
-class _BoundedBody:
+class _BoundedBody(OuterBody):
     """A body that counts itself, and checks the time before it passes ``least`` bytes on.
 
     It is sync or async as the body behind it.
@@ -210,7 +211,7 @@ class _BoundedBody:
     def __init__(
         self, behind: object, size: BodySize, check_time: Callable[[], object], least: int
     ) -> None:
-        self._behind: Any = behind
+        super().__init__(behind)
         self._size = size
         self._check_time = check_time
         self._least = least
@@ -249,30 +250,15 @@ class _BoundedBody:
         kept.clear()
         return (joined,)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._behind, name)
 
-    def close(self) -> None:
-        self._behind.close()  # of a body that was not read to its end, the connection
-
-    async def aclose(self) -> None:
-        await self._behind.aclose()
-
-
-@cache
-def _bounded_class(kind: type[object]) -> type:
-    # derived from the class of the body: HTTP libraries know sync and async bodies by their class
-    return type(kind.__name__, (_BoundedBody, kind), {})
-
-
-class _DecodedBody:
+class _DecodedBody(OuterBody):
     """A body whose frames are decoded by the SDK, as events of text.
 
     It is sync or async as the body behind it. A frame that cannot be decoded breaks the exchange.
     """
 
     def __init__(self, behind: object, decoder: object) -> None:
-        self._behind: Any = behind
+        super().__init__(behind)
         self._decoder: Any = decoder
         self._broken: Exception | None = None  # what reading the body itself has raised
 
@@ -310,20 +296,6 @@ class _DecodedBody:
 
         detail = "the frames of the stream cannot be decoded"
         return ExchangeStopped(Failure("connection", retryable=True, detail=detail))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._behind, name)
-
-    def close(self) -> None:
-        self._behind.close()
-
-    async def aclose(self) -> None:
-        await self._behind.aclose()
-
-
-@cache
-def _decoded_class(kind: type[object]) -> type:
-    return type(kind.__name__, (_DecodedBody, kind), {})
 
 
 def _event_text(event: Any) -> bytes:
@@ -427,7 +399,7 @@ class Bounds:
         size = BodySize(response, self.max_body_bytes * (_STREAM_FACTOR if self.is_streamed else 1))
         kind: Any = type(response.stream)
         least = 1 if self.is_streamed else _PIECE_BYTES
-        response.stream = _bounded_class(kind)(response.stream, size, self.left, least)
+        response.stream = body_class(_BoundedBody, kind)(response.stream, size, self.left, least)
         if response.has_redirect_location:
             self.redirected = response
 
@@ -553,12 +525,12 @@ class _StandIn:
 
         kind: Any = type(response.stream)
         if not response.is_stream_consumed:
-            response.stream = _decoded_class(kind)(response.stream, self.decoder())
+            response.stream = body_class(_DecodedBody, kind)(response.stream, self.decoder())
             return response
 
         # of a mock, or of a cache: it was in memory all along
         in_memory: Any = import_module(type(response).__module__.partition(".")[0]).ByteStream
-        body = _decoded_class(in_memory)(in_memory(response.content), self.decoder())
+        body = body_class(_DecodedBody, in_memory)(in_memory(response.content), self.decoder())
         named = response.headers.multi_items()
         headers = [one for one in named if one[0].lower() not in ABOUT_BODY]
         of_response: Any = type(response)

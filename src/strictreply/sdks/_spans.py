@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 import jiter
 
+from strictreply.sdks._bodies import OuterBody, body_class
 from strictreply.sdks._shapes import HttpResponse
 from strictreply.wires._wire import StreamReader
 
@@ -29,10 +29,10 @@ def tell_span(
         return
 
     kind: Any = type(response.stream)
-    response.stream = _telling_class(kind)(response.stream, observer, reader, event_of)
+    response.stream = body_class(_TellingBody, kind)(response.stream, observer, reader, event_of)
 
 
-class _TellingBody:
+class _TellingBody(OuterBody):
     """A body, sync or async as the one behind it, that tells an observer of the events in it."""
 
     def __init__(
@@ -42,7 +42,7 @@ class _TellingBody:
         reader: StreamReader,
         event_of: Callable[[object], object],
     ) -> None:
-        self._behind: Any = behind
+        super().__init__(behind)
         self._observer: Any = observer
         self._reader = reader
         self._event_of = event_of
@@ -64,18 +64,3 @@ class _TellingBody:
             # what is no event of the SDK says nothing to its span
             with suppress(Exception):
                 self._observer.item(self._event_of(jiter.from_json(event.data)))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._behind, name)
-
-    def close(self) -> None:
-        self._behind.close()
-
-    async def aclose(self) -> None:
-        await self._behind.aclose()
-
-
-@cache
-def _telling_class(kind: type[object]) -> type:
-    # derived from the class of the body: HTTP libraries know sync and async bodies by their class
-    return type(kind.__name__, (_TellingBody, kind), {})

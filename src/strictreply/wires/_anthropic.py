@@ -200,7 +200,7 @@ def _in_api_form(
         return blocks, ()
 
     given: Any = peek(read, "tool_calls") or []
-    mended = [
+    calls = [
         replace(
             draft.calls[at] if at < len(draft.calls) else draft.calls[-1],
             id=one.get("id"),
@@ -208,7 +208,7 @@ def _in_api_form(
         )
         for at, one in enumerate(given)
     ]
-    return blocks_of(replace(draft, calls=tuple(mended))), rows
+    return blocks_of(replace(draft, calls=tuple(calls))), rows
 
 
 def _told_end(message: JSONObject) -> object:
