@@ -20,6 +20,7 @@ from strictreply.core import CallPlan
 from strictreply.retry._flow import (
     Call,
     Effect,
+    Ended,
     Event,
     Noted,
     Outcome,
@@ -97,7 +98,7 @@ def converse(
         if isinstance(outcome, Settled):
             found.ends["settled"] += 1
             turns = [*turns, *_behind(outcome)] if len(turns) < LONGEST else [USER]
-        else:
+        elif isinstance(outcome, Ended):
             found.ends[f"{outcome.end.how}: {outcome.end.reason}"] += 1
             turns = [USER]
 

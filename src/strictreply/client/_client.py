@@ -11,6 +11,7 @@ import anyio
 
 from strictreply.client._not_keywords import DidYouMean
 from strictreply.client._relay import Relay
+from strictreply.client._rollout import GivenMode, GivenShare, GivenTools, Rollout
 from strictreply.client._sending import NOTHING, CallEffect, CallIO, Io, call_flow
 from strictreply.client._stored import astored_reply, stored_reply
 from strictreply.client._streaming import AsyncChunks, AsyncReplyStream, Chunks, ReplyStream
@@ -135,7 +136,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
         ReplyHalted or TransportFailed when no reply fits, ContractError when the request itself is
         wrong; nothing has been sent then.
         """
-        return self._exchanged(self._ask({**keywords})).reply
+        return self._exchanged(self._typed({**keywords})).reply
 
     def answer(self, **keywords: Unpack[CallKeywords]) -> A_co:
         """Make one call like :meth:`reply`, and return its answer alone.
@@ -144,7 +145,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
         with ``tool_choice="none"``: it raises ContractError when a call of a tool would be a valid
         reply too.
         """
-        return _answer_of(self._exchanged(_only_answers(self._ask({**keywords}))))
+        return _answer_of(self._exchanged(_only_answers(self._typed({**keywords}))))
 
     def create(self, **keywords: Unpack[CallKeywords]) -> Completion:
         """Make one call like ``chat.completions.create``; the completion is valid by the contract.
@@ -182,7 +183,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
 
     def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call like :meth:`reply`, and return it with its story."""
-        return self._exchanged(self._ask({**keywords}))
+        return self._exchanged(self._typed({**keywords}))
 
     def _exchanged(self, ask: CallPlan, way: CallForm | None = None) -> Exchange[A_co]:
         sending = self._sending(ask, way)
@@ -287,11 +288,11 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
 
     async def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply; see :meth:`StrictClient.reply`."""
-        return (await self._exchanged(self._ask({**keywords}))).reply
+        return (await self._exchanged(self._typed({**keywords}))).reply
 
     async def answer(self, **keywords: Unpack[CallKeywords]) -> A_co:
         """Make one call and return its answer alone; see :meth:`StrictClient.answer`."""
-        return _answer_of(await self._exchanged(_only_answers(self._ask({**keywords}))))
+        return _answer_of(await self._exchanged(_only_answers(self._typed({**keywords}))))
 
     async def create(self, **keywords: Unpack[CallKeywords]) -> Completion:
         """Make one call like ``chat.completions.create``; see :meth:`StrictClient.create`."""
@@ -326,7 +327,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
 
     async def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
         """Make one call, and return it with its story; see :meth:`StrictClient.exchange`."""
-        return await self._exchanged(self._ask({**keywords}))
+        return await self._exchanged(self._typed({**keywords}))
 
     async def _exchanged(self, ask: CallPlan, way: CallForm | None = None) -> Exchange[A_co]:
         sending = self._sending(ask, way)
@@ -465,6 +466,12 @@ class WrapKeywords(ContractKeywords, total=False):
     """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
     api: Api | str
     """The API to ask."""
+    mode: GivenMode
+    """Whether what does not fit is retried, only reported, or not judged at all."""
+    enforce: GivenTools
+    """The tools whose faults are enforced, where those of all others are observed."""
+    observe: GivenShare
+    """The part of the observed calls that is judged, from 0 to 1."""
 
 
 @overload
@@ -550,6 +557,9 @@ def wrap(
     log_replies: Redact | None = ...,
     usage_mode: UsageMode = ...,
     api: Api | str = ...,
+    mode: GivenMode = ...,
+    enforce: GivenTools = ...,
+    observe: GivenShare = ...,
     **unknown: DidYouMean[Literal["help(strictreply.wrap)"]],
 ) -> Any: ...
 @overload
@@ -578,6 +588,9 @@ def wrap(
     log_replies: Redact | None = ...,
     usage_mode: UsageMode = ...,
     api: Api | str = ...,
+    mode: GivenMode = ...,
+    enforce: GivenTools = ...,
+    observe: GivenShare = ...,
     response_model: DidYouMean[Literal["answer="]] = ...,
     response_format: DidYouMean[Literal["answer="]] = ...,
     output_type: DidYouMean[Literal["answer="]] = ...,
@@ -602,6 +615,9 @@ def wrap(
     log_replies: Redact | None = None,
     usage_mode: UsageMode = "last",
     api: Api | str | None = None,
+    mode: GivenMode = None,
+    enforce: GivenTools = None,
+    observe: GivenShare = None,
     **declared: Any,
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that it returns only valid replies.
@@ -618,6 +634,13 @@ def wrap(
     of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat`` (chat completions),
     ``responses`` or ``messages`` (Anthropic's). With None it is the first one of the client's SDK.
     The SDK's own methods are guarded on each.
+
+    With ``mode="observe"`` the SDK's own methods do what those of ``client`` do, byte for byte, and
+    each reply is judged beside: ``on_attempt`` and telemetry are told what would have been refused.
+    ``enforce`` names the tools whose faults are corrected even so. ``observe`` is the part of the
+    observed calls that is judged. With ``mode="off"`` nothing is judged. Each of the three may be a
+    function without arguments, which is called for each call; with None the environment counts:
+    ``STRICTREPLY_MODE``, ``STRICTREPLY_ENFORCE`` and ``STRICTREPLY_OBSERVE``.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an
     async check or an async ``on_attempt``; TypeError when ``client`` has no
@@ -639,8 +662,16 @@ def wrap(
         api = "chat" if known is None else known.usual_api
     wire_named(api)
 
+    rollout = Rollout(mode, enforce, observe)
+    rollout.refuse_unknown(tool.name for tool in contract.tools)
     settings = Settings(
-        given_policy, steering or TieredSteering(), on_attempt, log_replies, usage_mode, api
+        given_policy,
+        steering or TieredSteering(),
+        on_attempt,
+        log_replies,
+        usage_mode,
+        api,
+        rollout=rollout,
     )
     if usage_mode not in get_args(UsageMode):
         raise ContractError(f"usage_mode must be one of {', '.join(get_args(UsageMode))}")

@@ -90,6 +90,18 @@ class Telemetry(Protocol):
         """
         ...
 
+    def observed(self, ask: CallPlan, client: object, attempt: Attempt, *, judging: float) -> None:
+        """Record a reply that was handed on as it came, and the seconds that judging it took."""
+        ...
+
+    def unjudged(self, client: object, api: str, model: str, why: str) -> None:
+        """Count a reply that was handed on without a verdict.
+
+        ``why``: ``fault`` (of ours), ``request`` (nothing can be judged by it) or ``abandoned`` (a
+        stream that its caller left).
+        """
+        ...
+
 
 class RetryBucket:
     """What the calls of one wrapped client have taken of :attr:`RetryPolicy.retry_budget`.
@@ -267,7 +279,7 @@ def call_flow(
 
             match step:
                 case Call():
-                    event = yield from _called(step, sending, relay)
+                    event = yield from called(step, sending, relay)
                 case Claim(retry_budget=retry_budget):
                     granted = sending.bucket.take(retry_budget)
                     sending.repeats += granted
@@ -287,9 +299,10 @@ def call_flow(
         flow.close()
 
 
-def _called(
+def called(
     effect: Call, sending: CallIO, relay: Relay | None
 ) -> Generator[Io | list[object], object, Replied | Failed]:
+    """Make one call, and return what it brought; a relay follows its stream."""
     before = sending.begin(effect.timeout)
     if relay is not None:
         relay.begin(effect.asks_for, corrects=effect.corrects)

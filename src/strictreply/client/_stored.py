@@ -103,7 +103,7 @@ class _Fetching:
         if not isinstance(came, Exception):
             plain = self._plain()
             if is_stream:
-                plain = _last_response(self._wire, came, self.contract.limits)
+                plain = last_response(self._wire, came, self.contract.limits)
             elif not self._wire.storing.has_reply(plain, self._stored.verb == "get"):
                 return None
 
@@ -126,7 +126,7 @@ class _Fetching:
         return self.transport.read(self._stored.came, self.contract.limits).plain
 
 
-def _last_response(wire: Wire, source: RawResponse, limits: Limits) -> JSON:
+def last_response(wire: Wire, source: RawResponse, limits: Limits) -> JSON:
     """Return the last response that the events of a stream hold, which says what was asked."""
     reader = wire.reader()
     events = [*reader.feed(source.http_response.content), *reader.end()]

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedD
 
 from pydantic import BaseModel
 
+from strictreply.client._observing import Observation
 from strictreply.client._relay import ChunkRelay, EventRelay, Relay
+from strictreply.client._rollout import Rollout
 from strictreply.client._sending import (
     NOTHING,
     CallIO,
@@ -27,9 +29,10 @@ from strictreply.contract._correcting import Steering
 from strictreply.contract._definitions import given
 from strictreply.contract._driving import unharmed
 from strictreply.retry._asking import CallPlan
-from strictreply.retry._flow import Ended, Outcome
+from strictreply.retry._flow import Ended, HandedOn, Outcome
+from strictreply.retry._next_request import undressed
 from strictreply.retry._policy import RetryPolicy, end_at, is_transport_fault
-from strictreply.retry._shaping import shaped
+from strictreply.retry._shaping import own_request, shaped
 from strictreply.retry._steering import TieredSteering
 from strictreply.sdks._errors import as_sdks_too
 from strictreply.sdks._known import sdk_behind, sdk_for
@@ -290,6 +293,8 @@ class Settings:
     """The API to ask."""
     telemetry: Telemetry | None = None
     """Where spans and counters go; None for nowhere."""
+    rollout: Rollout = field(default_factory=Rollout)
+    """How far replies are enforced."""
 
     def __post_init__(self) -> None:
         must_be(
@@ -389,7 +394,7 @@ class Wrapped(Generic[A_co]):
             object.__setattr__(self, "__dict__", client.__dict__)
 
         copied = None if origin is None or origin.inner is not client else origin.namespaces
-        namespaces = Namespaces(client, self, self._drop_in, copied)
+        namespaces = Namespaces(client, self, self._drop_in, self._beside, copied)
         namespaces.way_to(WIRES[settings.api])  # a client without this API is refused at once
 
         bucket = RetryBucket() if origin is None else origin.bucket
@@ -424,7 +429,7 @@ class Wrapped(Generic[A_co]):
         inner = self._guard.inner
         if self._guard.namespaces.is_guarded(name) and hasattr(inner, name):
             return self._guard.namespaces.kept(name)
-        if name in FORMS and hasattr(inner, name):
+        if name in FORMS and hasattr(inner, name) and not self._is_beside:
             way = sdk_for(inner).path_of(wire_named(self._guard.settings.api))
             raise AttributeError(no_door(name, way))
         if name in ON_CLIENTS and not hasattr(inner, name):
@@ -520,6 +525,33 @@ class Wrapped(Generic[A_co]):
         made: Self = twin.over(inner, guard.contract, guard.settings, guard)
         return made
 
+    def _beside(self) -> Observation | None:
+        """Return what judges the next call beside it; None where its reply is enforced."""
+        now = self._guard.settings.rollout.now()
+        return Observation(self, is_judged=now.is_judged) if now.is_beside else None
+
+    @property
+    def _is_beside(self) -> bool:
+        """Whether nothing is enforced now: what cannot be judged passes."""
+        return self._guard.settings.rollout.now().is_beside
+
+    def _typed(self, keywords: JSONObject) -> CallPlan:
+        """Read the keywords of a call of ours, whose reply is valid or raises.
+
+        Raises ContractError where replies are only observed.
+        """
+        guard = self._guard
+        if not guard.settings.rollout.now().is_whole:
+            wire = wire_named(keywords.get("api") or guard.settings.api)
+            path = sdk_for(guard.inner).path_of(wire)
+            raise ContractError(
+                "reply(), answer(), exchange(), stream() and run() give valid replies only, and "
+                f"this client enforces not all: call client.{path}.create(), or use a client that "
+                'was wrapped with mode="enforce"'
+            )
+
+        return self._ask(keywords)
+
     def _ask(
         self,
         keywords: JSONObject,
@@ -548,6 +580,12 @@ class Wrapped(Generic[A_co]):
         if answer is not None:
             request = replace(request, format=answer)
 
+        enforced = settings.rollout.now().tools
+        own = own_request(request, warned) if enforced else None
+        if enforced is not None:
+            # a declared tool judges its calls, also where the request says it in words of its own
+            request = undressed(contract, request)
+
         # the API's own method allows parallel calls unless the request forbids them
         if drop_in is not None and not contract.parallel and not isinstance(request.parallel, bool):
             contract = contract.replace(parallel=True)
@@ -569,7 +607,17 @@ class Wrapped(Generic[A_co]):
             policy = replace(policy, transport_retries=None)
 
         unwanted = guard.learnt.unwanted(guard.inner, base)
-        return CallPlan(contract, base, policy, settings.steering, unwanted, owned, wire)
+        return CallPlan(
+            contract,
+            base,
+            policy,
+            settings.steering,
+            unwanted,
+            owned,
+            wire,
+            enforced=enforced,
+            own_request=own,
+        )
 
     def _contract_in(self, keywords: JSONObject) -> Contract:
         contract: Contract = keywords.pop("contract", None) or self._guard.contract
@@ -582,7 +630,7 @@ class Wrapped(Generic[A_co]):
         return contract
 
     def _to_stream(self, keywords: JSONObject) -> tuple[CallPlan, CallIO, EventRelay]:
-        ask = _streamed(self._ask(keywords))
+        ask = _streamed(self._typed(keywords))
         sending = self._sending(ask)
         relay = EventRelay(ask.contract, ask.wire, stops_early=ask.policy.early_stop != "off")
         return ask, sending, relay
@@ -594,6 +642,13 @@ class Wrapped(Generic[A_co]):
             sending.bucket.give_back(repeated=sending.repeats > 0)
             sending.repeats = 0
 
+        if sending.observer is not None:
+            sending.observer.judged(attempt)
+
+        return self._told(attempt)
+
+    def _told(self, attempt: Attempt) -> Awaitable[None] | None:
+        """Log an attempt, and tell the watcher; return what is to be awaited of that."""
         settings = self._guard.settings
 
         if logger.isEnabledFor(logging.DEBUG):
@@ -605,9 +660,6 @@ class Wrapped(Generic[A_co]):
                 with unharmed("log_replies"):
                     shown = printable(settings.log_replies(json.dumps(plain(attempt.raw))))
                     logger.debug("attempt %d: raw reply %s", attempt.number, shown)
-
-        if sending.observer is not None:
-            sending.observer.judged(attempt)
 
         return None if settings.on_attempt is None else settings.on_attempt(attempt)
 
@@ -641,7 +693,8 @@ class Wrapped(Generic[A_co]):
 
         A call that wants a raw response is not streamed.
         """
-        wanted = ask.policy.early_stop == "always" and sending.way.form is None
+        is_whole = ask.enforced is None and sending.way.form is None
+        wanted = ask.policy.early_stop == "always" and is_whole
         return _streamed(ask) if wanted else None
 
     def _chunk_relay(self, ask: CallPlan) -> ChunkRelay:
@@ -649,7 +702,8 @@ class Wrapped(Generic[A_co]):
             ask.contract,
             ask.wire,
             wants_usage=bool(ask.base.wants_usage),
-            stops_early=ask.policy.early_stop != "off",
+            # a fault that is only observed ends no stream
+            stops_early=ask.policy.early_stop != "off" and ask.enforced is None,
             # the next request names the response by its id, which must be that of the reply
             waits=ask.base.follows is not None,
         )
@@ -677,6 +731,9 @@ class Wrapped(Generic[A_co]):
             raise as_sdks_too(error, sending.transport, sending.last, sending.raised)
 
         sending.settle()
+        if isinstance(outcome, HandedOn):
+            return self._hand_on(ask, outcome, sending, ended, relay)
+
         reply = outcome.reply
         attempts = outcome.attempts
         response = outcome.response
@@ -700,6 +757,22 @@ class Wrapped(Generic[A_co]):
             self._guard.stored_ids.note(response, told_id)
 
         return () if relay is None else relay.released(reply, response)
+
+    def _hand_on(
+        self,
+        ask: CallPlan,
+        outcome: HandedOn,
+        sending: CallIO,
+        ended: list[Exchange[A_co]],
+        relay: Relay | None,
+    ) -> Iterable[object]:
+        """Put an exchange without a reply into ``ended``: its completion alone is handed on."""
+        response = outcome.response
+        complete = cache(partial(sending.completion, response, spliced=outcome.spliced))
+        no_reply: Any = None
+        transcript: list[Message] = [*ask.base.conversation]
+        ended.append(Exchange(no_reply, outcome.attempts, transcript, ask.contract, complete))
+        return () if relay is None else relay.released(no_reply, response)
 
 
 def _streamed(ask: CallPlan) -> CallPlan:

@@ -62,6 +62,10 @@ class CallPlan:
     """The client's own ``max_retries``; None when unknown."""
     wire: Wire = WIRES["chat"]
     """The API to ask."""
+    enforced: frozenset[str] | None = None
+    """The tools whose faults are enforced; None for all, empty where replies are only observed."""
+    own_request: Request | None = None
+    """The caller's request with nothing of ours, which is sent first; None to send the contract."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +172,9 @@ def refused_by(request: Request, failure: Failure | None, wire: Wire) -> frozens
 
 def first_turn(ask: CallPlan) -> FirstRequest:
     """Make the first request."""
+    if ask.own_request is not None:
+        return FirstRequest(ask.own_request)
+
     return FirstRequest(demanding(ask.contract, ask.base, ask.unwanted))
 
 

@@ -11,7 +11,8 @@ effect     event                 what follows
 Call       Replied or Failed     Check, when the reply fits and a called tool has a check of its
                                  own; else Notify
 Check      Checked               Notify; the reply no longer fits when the check found a fault
-Notify     Noted                 Settled, when the reply fits. Call, when the endpoint refused what
+Notify     Noted                 Settled, when the reply fits; HandedOn, when none of its faults is
+                                 enforced. Call, when the endpoint refused what
                                  we had added: the same request without it. Else the policy says:
                                  Ended, or once more, by the next three and a Call
 Claim      Noted                 only before a repeat of a call that failed: Ended, when the
@@ -65,6 +66,7 @@ from strictreply.retry._asking import (
     BadReply,
     CallPlan,
     Correction,
+    FirstRequest,
     Resend,
     Turn,
     consult_for,
@@ -74,6 +76,7 @@ from strictreply.retry._asking import (
     refused_by,
     without,
 )
+from strictreply.retry._enforcing import is_enforced
 from strictreply.retry._failures import TOO_LONG, Failure, failure_in
 from strictreply.retry._policy import (
     Again,
@@ -242,7 +245,19 @@ class Ended:
     tool: str | None = None
 
 
-Outcome: TypeAlias = Settled | Ended
+@dataclass(frozen=True, slots=True)
+class HandedOn:
+    """Outcome: a reply that does not fit, and of whose faults none is enforced."""
+
+    response: JSONObject = field(repr=False)
+    """The response that carries it."""
+    attempts: tuple[Attempt, ...]
+    """All attempts, in order."""
+    spliced: bool = False
+    """Whether the message in the response holds parts of several replies."""
+
+
+Outcome: TypeAlias = Settled | HandedOn | Ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +364,9 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
         failure = judged.failure if isinstance(judged, NoReply) else None
         refused = refused_by(turn.request, failure, ask.wire)
         attempt = _attempt(ask, len(attempts) + 1, turn, sent, event, judged, refused)
+        is_handed_on = _is_handed_on(ask, event, judged)
+        if is_handed_on:
+            attempt = _observed(attempt, judged)
         attempts = (*attempts, attempt)
 
         noted = yield Notify(attempt)
@@ -359,9 +377,11 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
             turn = without(ask, turn, refused)
             continue
 
-        if isinstance(judged, Fits):
-            if not is_late:
+        if isinstance(judged, Fits) or is_handed_on:
+            if not is_late and isinstance(judged, Fits):
                 return _accepted(ask, turn, judged, attempts)
+            if not is_late:
+                return _handed_on(ask, judged, attempts)
 
             # the watchers were done after the deadline
             late = replace(attempt, failure=str(_TOO_LATE))
@@ -381,6 +401,53 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
             return Ended(step, attempts, failure, _tool_alone(bad))
 
         turn = next_turn(ask, turn, bad, step)
+
+
+def observed_flow(
+    ask: CallPlan, sent: JSONObject, event: Replied | Failed
+) -> Generator[Check, Checked, Attempt]:
+    """Judge what the client's own call has brought, and return its attempt; nothing is sent."""
+    turn = FirstRequest(ask.base)
+    flow: Any = _judged_with_checks(ask, turn, sent, event, 0.0, None)
+    judged, _ = yield from flow
+    attempt = _attempt(ask, 1, turn, sent, event, judged, frozenset())
+    return _observed(attempt, judged)
+
+
+def _observed(attempt: Attempt, judged: Judged) -> Attempt:
+    """Return an attempt whose reply is handed on, whatever its faults."""
+    if isinstance(judged, Paused):
+        # the caller goes on with it, as with any turn that the API pauses
+        return replace(attempt, issues=())
+
+    return replace(attempt, observed=bool(attempt.issues) and attempt.failure is None)
+
+
+def _is_handed_on(ask: CallPlan, event: Replied | Failed, judged: Judged) -> bool:
+    """Return whether a reply that does not fit is handed on, as only some tools are enforced.
+
+    What a stream broke off in is never: it cannot be written as it came.
+    """
+    if ask.enforced is None or isinstance(judged, Fits | LimitRefused):
+        return False
+    if isinstance(event, Failed) or event.fault is not None:
+        return False
+    if isinstance(judged, Paused):
+        return True
+
+    draft = judged.draft if isinstance(judged, Unfit) else None
+    is_reply = not (isinstance(judged, NoReply) and judged.failure is not None)
+    return is_reply and not is_enforced(ask, draft, judged.verdict.issues)
+
+
+def _handed_on(ask: CallPlan, judged: Judged, attempts: tuple[Attempt, ...]) -> HandedOn:
+    """Return a reply as it came, or with what was retried of it alone in its place."""
+    response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
+    is_spliced = isinstance(judged, Unfit) and judged.draft is not judged.own
+    if isinstance(judged, Unfit) and is_spliced:
+        response = ask.wire.with_draft(response, judged.draft)
+
+    return HandedOn(response, attempts, spliced=is_spliced)
 
 
 def _continued(ask: CallPlan, request: Request, begun: Draft) -> Request:
@@ -435,6 +502,22 @@ def _called(
     event: Any = yield Call(sent, time_left, asks_for, corrects, turn.request.model)
     spent += event.seconds + event.before
 
+    judged, spent = yield from _judged_with_checks(ask, turn, sent, event, spent, begun)
+    return event, judged, spent
+
+
+def _judged_with_checks(
+    ask: CallPlan,
+    turn: Asked,
+    sent: JSONObject,
+    event: Replied | Failed,
+    spent: float,
+    begun: Draft | None,
+) -> Generator[Effect, Event, tuple[Judged, float]]:
+    """Judge what a call brought, by the checks of its tools, too.
+
+    Return the judgement, and the seconds that are spent in all.
+    """
     judged = _judge_event(ask, turn, sent, event, begun)
     if isinstance(event, Replied) and event.lenient:
         steps = (*event.lenient, *judged.verdict.lenient)
@@ -442,7 +525,7 @@ def _called(
         judged = replace(judged, verdict=verdict)
 
     if not isinstance(judged, Fits):
-        return event, judged, spent
+        return judged, spent
 
     check = check_of(ask.contract, judged.verdict)
     if check is not None:
@@ -450,12 +533,12 @@ def _called(
         spent += checked.seconds
         if isinstance(checked, Checked) and checked.issues:
             verdict = Invalid(checked.issues, judged.verdict.lenient)
-            return event, Unfit(verdict, judged.draft, judged.own, judged.response), spent
+            return Unfit(verdict, judged.draft, judged.own, judged.response), spent
 
     if ask.policy.time_left(spent) == 0:
-        return event, NoReply(judged.response, failure=_TOO_LATE), spent
+        return NoReply(judged.response, failure=_TOO_LATE), spent
 
-    return event, judged, spent
+    return judged, spent
 
 
 def _asks_for(ask: CallPlan, scope: Scope | None) -> AsksFor:

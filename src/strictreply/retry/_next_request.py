@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from strictreply.contract._channels import answer_format
 from strictreply.contract._contract import Check, Contract, perform_check
@@ -19,6 +19,7 @@ from strictreply.retry._failures import failure_of
 from strictreply.retry._flow import (
     Call,
     Effect,
+    Ended,
     Event,
     Failed,
     Noted,
@@ -128,7 +129,7 @@ def next_request(
         words = "a RetryPolicy, as in RetryPolicy(max_retries=3)"
         raise ContractError(f"policy must be {words}, not {type(policy).__name__}")
 
-    own = _undressed(contract, wire.read(settled(given(base))))
+    own = undressed(contract, wire.read(settled(given(base))))
     held, asked = shaped(contract, own, contract.warned)
     left = iter(responses)
     played = _Played(left, held.limits, iter(advice))
@@ -159,7 +160,8 @@ def next_request(
         verdict = Valid(outcome.reply, attempts[-1].lenient)
         return NextRequest(verdict, completion=outcome.response, attempts=attempts)
 
-    error = outcome.end.error(attempts, outcome.failure, outcome.tool)
+    ended = cast("Ended", outcome)  # nothing is handed on where everything is enforced
+    error = ended.end.error(attempts, ended.failure, ended.tool)
     return NextRequest(_verdict(attempts), error=error, attempts=attempts)
 
 
@@ -170,7 +172,7 @@ def _verdict(attempts: tuple[Attempt, ...]) -> Invalid | None:
     return Invalid(attempts[-1].issues, attempts[-1].lenient)
 
 
-def _undressed(contract: Contract, request: Request) -> Request:
+def undressed(contract: Contract, request: Request) -> Request:
     """Return the caller's request without what only repeats the contract.
 
     The contract's own tools and answer have types, those of a request do not.

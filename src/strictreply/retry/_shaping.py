@@ -88,6 +88,12 @@ def shaped(
     return _shaped_by_format(contract, request, warned)
 
 
+def own_request(request: Request, warned: set[str] | None) -> Request:
+    """Return a request as its caller made it, with nothing that a contract demands."""
+    held, base = shaped(Contract(parallel=True), request, warned)
+    return replace(demanding(held, base, frozenset()), asks_usage=False, added=frozenset())
+
+
 def _tools_of(
     contract: Contract, tools: Iterable[object], warned: set[str] | None
 ) -> list[Tool[..., Any]]:

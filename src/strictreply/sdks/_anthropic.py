@@ -53,9 +53,9 @@ def _parsed_by(function: str) -> Callable[..., object]:
     """Return how a message is parsed, by the name of the SDK's function for it."""
 
     def parsed(
-        parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply
+        parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply | None
     ) -> object:
-        if not is_class:
+        if not is_class or reply is None:
             return parse(response)
 
         # the SDK reads each text into the class; the answer is judged already

@@ -251,7 +251,7 @@ class _BoundedBody(OuterBody):
         return (joined,)
 
 
-class _DecodedBody(OuterBody):
+class DecodedBody(OuterBody):
     """A body whose frames are decoded by the SDK, as events of text.
 
     It is sync or async as the body behind it. A frame that cannot be decoded breaks the exchange.
@@ -525,12 +525,12 @@ class _StandIn:
 
         kind: Any = type(response.stream)
         if not response.is_stream_consumed:
-            response.stream = body_class(_DecodedBody, kind)(response.stream, self.decoder())
+            response.stream = body_class(DecodedBody, kind)(response.stream, self.decoder())
             return response
 
         # of a mock, or of a cache: it was in memory all along
         in_memory: Any = import_module(type(response).__module__.partition(".")[0]).ByteStream
-        body = body_class(_DecodedBody, in_memory)(in_memory(response.content), self.decoder())
+        body = body_class(DecodedBody, in_memory)(in_memory(response.content), self.decoder())
         named = response.headers.multi_items()
         headers = [one for one in named if one[0].lower() not in ABOUT_BODY]
         of_response: Any = type(response)

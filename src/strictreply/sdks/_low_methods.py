@@ -6,25 +6,20 @@ wrapped client does, too.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 from strictreply.contract._answer import Answer
 from strictreply.contract._definitions import given as without_markers
 from strictreply.sdks._calling import called_with
-from strictreply.sdks._low_requests import Posting, Stored
+from strictreply.sdks._known import sdk_for
+from strictreply.sdks._low_requests import CallTarget, Posting, Stored
+from strictreply.sdks._observing import LOW_METHODS, Watch, called_beside, outward
 from strictreply.sdks._sdk import Door, no_pages
 from strictreply.sdks._transport import CallForm, Transport, passing
 from strictreply.values._limits import JSONObject
 from strictreply.values._requests import AnswerFormat
 from strictreply.wires._requests import settled
-
-LOW_METHODS = ("get", "post", "put", "patch", "request", "get_api_list")
-"""The low methods that are guarded for the paths of the APIs."""
-
-_outward: ContextVar[Any] = ContextVar("strictreply_outward", default=None)
-"""The client one of whose methods was replaced, while a request passes through that method."""
 
 
 class LowMethods:
@@ -138,6 +133,10 @@ def _made(
         alone = transport.alone
         return getattr(type(alone), name)(alone, *head, **given)
 
+    watch: Watch | None = client._beside()  # noqa: SLF001
+    if watch is not None:
+        return _made_beside(watch, client, place, posting, answer)
+
     if name == "get_api_list" or place.brings == "list":
         raise NotImplementedError(f"{path}.list() cannot be guarded: {no_pages(path)}")
 
@@ -155,11 +154,42 @@ def _made(
     return client._drop_in(transport.wire, keywords, way, sent_format)  # noqa: SLF001
 
 
+def _made_beside(
+    watch: Watch, client: Any, place: CallTarget, posting: Posting, answer: object
+) -> object:
+    """Make a request in the client's own way, and let its reply be judged beside."""
+    inner = client.unwrapped
+    name = posting.method
+    head = posting.head
+    given = posting.given
+    if outward.get() is inner:
+        # back from what somebody has put over the method: it is seen there
+        return getattr(type(inner), name)(inner, *head, **given)
+
+    door = sdk_for(inner).doors[place.path]
+    if place.brings == "stored":
+        stored = Stored(inner, name, head, given, answer=answer, path=place.path)
+        watch.fetches(door.wire, place.path, stored)
+    elif place.brings == "reply" and name != "get_api_list":
+        watch.asks(door.wire, place.path, None, partial(_read, client, place.path, posting, answer))
+
+    return called_beside(watch, inner, lambda seeing: getattr(seeing, name)(*head, **given))
+
+
+def _read(client: object, path: str, posting: Posting, answer: object) -> JSONObject:
+    """Return the keywords by which the reply to a posted request is judged."""
+    keywords = posting.keywords(path)
+    if answer is None:
+        return keywords
+
+    return by_class(client, sdk_for(posting.client).doors[path], keywords, answer)[0]
+
+
 def _passed(inner: object, name: str, head: tuple[object, ...], given: JSONObject) -> object:
     """Make a request that is not guarded, through what somebody has put over the low methods."""
     if vars(inner).keys().isdisjoint(LOW_METHODS):
         return getattr(inner, name)(*head, **given)
-    if _outward.get() is inner:
+    if outward.get() is inner:
         return getattr(type(inner), name)(inner, *head, **given)
 
-    return called_with(_outward, inner, partial(getattr(inner, name), *head, **given))
+    return called_with(outward, inner, partial(getattr(inner, name), *head, **given))

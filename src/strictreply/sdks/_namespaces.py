@@ -17,7 +17,6 @@ from pydantic import BaseModel
 from strictreply.contract._definitions import given as without_markers
 from strictreply.sdks._known import member_at, sdk_behind, sdk_for, sdk_of, sdk_of_clients
 from strictreply.sdks._low_methods import (
-    LOW_METHODS,
     AsyncLowMethods,
     LowMethods,
     answered_by,
@@ -25,6 +24,7 @@ from strictreply.sdks._low_methods import (
     judged_as,
     stored_by,
 )
+from strictreply.sdks._observing import LOW_METHODS, Watch, method_beside
 from strictreply.sdks._posting import (
     OUR_KEYWORDS,
     form_in,
@@ -69,6 +69,9 @@ Call: TypeAlias = Callable[[Wire, JSONObject, CallForm, AnswerFormat | None], An
 It returns the response, or an awaitable of it.
 """
 
+Beside: TypeAlias = Callable[[], Watch | None]
+"""Returns what judges the next call beside it; None where its reply is enforced."""
+
 
 @cache
 def class_over(ours: Any, kind: type) -> type:
@@ -90,7 +93,7 @@ def class_over(ours: Any, kind: type) -> type:
     if sdk is not None:
         held = [name for name in sdk.names_inside("") if not hasattr(ours, name)]
         members |= {name: _KeptNamespace(name) for name in held}
-        members |= sdk.withheld
+        members |= {name: _Withheld(name, value) for name, value in sdk.withheld.items()}
     if sdk is not None and sdk.websockets:
         members[_WEBSOCKET_URL] = _WebsocketUrl()
 
@@ -130,6 +133,23 @@ class _KeptNamespace:
         setattr(instance.unwrapped, self._name, value)
 
 
+class _Withheld:
+    """An attribute that tells the SDK what it cannot do with a wrapped client.
+
+    Where nothing is enforced, it is that of the client inside.
+    """
+
+    def __init__(self, name: str, value: object) -> None:
+        self._name = name
+        self._value = value
+
+    def __get__(self, instance: Any, owner: object) -> object:
+        if instance is None or not instance._is_beside:  # noqa: SLF001
+            return self._value
+
+        return getattr(instance.unwrapped, self._name)
+
+
 class _Over:
     """A member that the SDK makes over a client once, made over the wrapped client.
 
@@ -160,7 +180,7 @@ class _WebsocketUrl:
     client by hand: that reads nothing else which only it reads.
     """
 
-    def __get__(self, instance: WrappedClient | None, owner: object) -> object:
+    def __get__(self, instance: Any, owner: object) -> object:
         if instance is None:
             return self
 
@@ -168,7 +188,7 @@ class _WebsocketUrl:
         reader = None if frame is None else frame.f_back
         module = None if reader is None else reader.f_globals.get("__name__")
         words = sdk_for(instance.unwrapped).socket_refusal(module)
-        if words:
+        if words and not instance._is_beside:  # noqa: SLF001
             _refusing(words)()
 
         return getattr(instance.unwrapped, _WEBSOCKET_URL, None)
@@ -184,7 +204,12 @@ class Namespaces:
     """
 
     def __init__(
-        self, client: object, wrapped: object, call: Call, origin: Namespaces | None = None
+        self,
+        client: object,
+        wrapped: object,
+        call: Call,
+        beside: Beside,
+        origin: Namespaces | None = None,
     ) -> None:
         """Hold the namespaces of ``wrapped`` around ``client``.
 
@@ -194,10 +219,17 @@ class Namespaces:
         self._sdk = sdk_for(client)
         self._wrapped = wrapped
         self._call = call
+        self._beside = beside
         self._origin = origin
         self.transports: dict[str, Transport] = {} if origin is None else origin.transports
         self._made: dict[str, tuple[Any, Any]] = {}
         self.forms: dict[str, Any] = {}
+
+    def _is_beside(self) -> bool:
+        """Return whether nothing is enforced now: what cannot be judged passes."""
+        wrapped: Any = self._wrapped
+        is_beside: bool = wrapped._is_beside  # noqa: SLF001
+        return is_beside
 
     def transport(self, path: str) -> Transport:
         """Return the way to the namespace at a path; raise TypeError when the client has none."""
@@ -223,6 +255,12 @@ class Namespaces:
         if passing.get() is transport:
             return transport.create(**keywords)
 
+        watch = self._beside()
+        if watch is not None:
+            sent = without_ours(keywords)
+            watch.asks(transport.wire, path, sent, lambda: dict(keywords))
+            return method_beside(watch, self._client, path, "create", sent)
+
         return self._call(transport.wire, keywords, CallForm(path=path), None)
 
     def is_guarded(self, name: str) -> bool:
@@ -244,7 +282,8 @@ class Namespaces:
         door = self._sdk.doors.get(path)
         if door is not None and sdk_of(inner) is None:
             refused = _refused_of_others(self._sdk, path)
-            return _Namespace(path, inner, refused, create=partial(self.made, path))
+            create = partial(self.made, path)
+            return _Namespace(path, inner, refused, self._is_beside, create=create)
         if door is not None:
             return self._guarded(path, inner)
         if path in self._sdk.refused:
@@ -257,7 +296,7 @@ class Namespaces:
             if hasattr(inner, name)
         }
         if sdk_of(inner) is None or any(isinstance(one, _Namespace) for one in inside.values()):
-            return _Namespace(path, inner, FORMS, **inside)
+            return _Namespace(path, inner, FORMS, self._is_beside, **inside)
 
         made = self._like(inner)
         vars(made).update(inside)
@@ -273,7 +312,8 @@ class Namespaces:
         transport = self.transport(path)
         kind: Any = type(inner)
         mixed = _mixed(mixin, kind, tuple(refused.items()))
-        return self._like(inner, mixed, call=self._call, transport=transport)
+        state = {"call": self._call, "beside": self._beside, "transport": transport}
+        return self._like(inner, mixed, **state)
 
     def patched_create(self, wire: Wire) -> object:
         """Return what somebody has put in the place of the ``create`` of an API.
@@ -323,7 +363,7 @@ def _mixed(
     """Derive a class of namespaces with guarded methods, and some that refuse."""
     members: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
     ours = {name: getattr(mixin, name) for name in ("create", "parse", "stream", "tool_runner")}
-    ours |= {name: _refusing(words) for name, words in refused}
+    ours |= {name: _refusing(words, getattr(kind, name, None)) for name, words in refused}
     for name, function in ours.items():
         if hasattr(kind, name):
             members[name] = _like_the_sdks(function, getattr(kind, name))
@@ -336,7 +376,7 @@ def _refusing_class(kind: type[object], words: str) -> type:
     """Derive a class of namespaces all of whose methods for replies refuse."""
     members: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
     for name in (*_REPLIES, "connect"):
-        refuse = _refusing(words)
+        refuse = _refusing(words, getattr(kind, name, None))
         members[name] = (
             _like_the_sdks(refuse, getattr(kind, name)) if hasattr(kind, name) else refuse
         )
@@ -344,9 +384,16 @@ def _refusing_class(kind: type[object], words: str) -> type:
     return type(kind.__name__, (kind,), members)
 
 
-def _refusing(words: str) -> Callable[..., object]:
-    def refuse(*_: object, **__: object) -> object:
-        """Raise NotImplementedError, which names the guarded way."""
+def _refusing(words: str, sdks: Callable[..., object] | None = None) -> Callable[..., object]:
+    def refuse(*given: Any, **named: object) -> object:
+        """Raise NotImplementedError, which names the guarded way.
+
+        Where nothing is enforced, the SDK's own function is called.
+        """
+        wrapped = vars(given[0]).get("_client") if given else None
+        if sdks is not None and getattr(wrapped, "_is_beside", False):
+            return sdks(*given, **named)
+
         raise NotImplementedError(words)
 
     return refuse
@@ -387,6 +434,7 @@ class _Guarded:
     """What the guarded methods of both twins share."""
 
     _strictreply_call: Call
+    _strictreply_beside: Beside
     _strictreply_transport: Transport
     _strictreply_answer: object = None  # the class into which the SDK's runner parses an answer
 
@@ -394,6 +442,11 @@ class _Guarded:
         transport = self._strictreply_transport
         if passing.get() is transport:
             return transport.create(**keywords)
+
+        watch = self._strictreply_beside()
+        if watch is not None:
+            answer = self._strictreply_answer
+            return self._made_beside(watch, "create", keywords, answer)
 
         door = transport.door
         door.check(keywords)
@@ -417,6 +470,10 @@ class _Guarded:
     def _parsed(self, keywords: JSONObject) -> Any:
         transport = self._strictreply_transport
         door = transport.door
+        watch = self._strictreply_beside()
+        if watch is not None:
+            return self._made_beside(watch, "parse", keywords, keywords.get(door.answer_keyword))
+
         door.check(keywords)
         form = _form(keywords)
         ours = {name: keywords.pop(name) for name in OUR_KEYWORDS & keywords.keys()}
@@ -438,6 +495,24 @@ class _Guarded:
         format_ = asked.format if is_class and isinstance(asked.format, AnswerFormat) else None
         way = CallForm(form, transport.path, finish)
         return self._strictreply_call(transport.wire, keywords, way, format_)
+
+    def _made_beside(self, watch: Watch, name: str, keywords: JSONObject, answer: object) -> object:
+        """Call the client's own method; an ``answer`` of a class is judged by that."""
+        transport = self._strictreply_transport
+        sent = without_ours(keywords)
+
+        door = transport.door
+
+        def read() -> JSONObject:
+            door.check(keywords)
+            if not _is_class(answer):
+                return dict(keywords)
+
+            given = {one: keywords[one] for one in keywords if one != door.answer_keyword}
+            return by_class(vars(self)["_client"], door, given, answer)[0]
+
+        watch.asks(transport.wire, transport.path, sent, read)
+        return method_beside(watch, transport.client, transport.path, name, sent)
 
     def _judging(self, keywords: JSONObject) -> object:
         """Return this namespace, for a stream whose answer is of a class one that knows the class.
@@ -523,6 +598,11 @@ class GuardedAsyncMethods(_Guarded):
         return super(GuardedAsyncMethods, held).tool_runner(**keywords)  # type: ignore[misc]
 
 
+def without_ours(keywords: JSONObject) -> JSONObject:
+    """Return the keywords of a call without those that are ours."""
+    return {name: value for name, value in keywords.items() if name not in OUR_KEYWORDS}
+
+
 def _is_class(wanted: object) -> bool:
     """Return whether the class of an answer is given, or a type that is made of classes."""
     return isinstance(wanted, type) or get_origin(wanted) is not None
@@ -567,14 +647,22 @@ class _Namespace:
     Of a guarded one ``refused`` are the methods that would bring a reply unchecked.
     """
 
-    def __init__(self, path: str, inner: object, refused: frozenset[str], **ours: object) -> None:
+    def __init__(
+        self,
+        path: str,
+        inner: object,
+        refused: frozenset[str],
+        is_beside: Callable[[], bool],
+        **ours: object,
+    ) -> None:
         self.__dict__.update(ours, _path=path, _inner=inner, _refused=refused, _ours=ours)
+        self._is_beside = is_beside
 
     def __getattr__(self, name: str) -> Any:
         """Pass everything else through but what would give an unchecked completion."""
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in self._refused:
+        if name in self._refused and not self._is_beside():
             way = self._path if "create" in self._ours else f"{self._path}.{next(iter(self._ours))}"
             raise AttributeError(no_door(f"{self._path}.{name}", way))
 

@@ -30,7 +30,7 @@ def _valid_completion(kind: type[BaseModel], content: bytes) -> object:
 
 
 def _parsed_completion(
-    parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply
+    parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply | None
 ) -> object:
     """Return a completion in which what is ``parsed`` is the answer that was judged."""
     message = response.choices[0].message
@@ -49,7 +49,7 @@ def _parsed_completion(
 
 
 def _parsed_response(
-    parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply
+    parse: Callable[[Any], Any], is_class: bool, response: Any, reply: AssistantReply | None
 ) -> object:
     """Return a response in which what is ``parsed`` is the answer that was judged."""
     parsed = parse(response)

@@ -37,10 +37,11 @@ class Door:
     """The keywords that it does not have though we would read them: of another API."""
     answer_keyword: str = "response_format"
     """The keyword of ``parse`` that holds the class of an answer."""
-    parsed: Callable[[Callable[[Any], Any], bool, Any, AssistantReply], Any]
+    parsed: Callable[[Callable[[Any], Any], bool, Any, AssistantReply | None], Any]
     """Returns a response as ``parse`` does.
 
-    Takes the SDK's own parser, whether a class was asked for, the response and its reply.
+    Takes the SDK's own parser, whether a class was asked for, the response, and its reply; None for
+    one that does not fit.
     """
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     """The parameters of a query by which its requests differ from those of the usual namespace."""

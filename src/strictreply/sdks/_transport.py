@@ -92,8 +92,8 @@ class CallForm:
     """
     path: str | None = None
     """The path of the namespace whose request it is; None for the usual one of its API."""
-    finish: Callable[[Any, AssistantReply], Any] | None = None
-    """Parses a completion, with the reply in it."""
+    finish: Callable[[Any, AssistantReply | None], Any] | None = None
+    """Parses a completion, with the reply in it; None for one that does not fit."""
     through: Any = None
     """What is called instead of the client's ``create``."""
     posting: Posting | None = None
@@ -315,7 +315,7 @@ class Transport:
             return response
 
         given = sdk_for(self.client).response_type(self.door).model_construct(**response)
-        return given if way.finish is None or reply is None else way.finish(given, reply)
+        return given if way.finish is None else way.finish(given, reply)
 
     def completion(
         self,
@@ -347,7 +347,7 @@ class Transport:
             construct = getattr(came, "model_construct", None)
             given = construct(**response) if callable(construct) else response
 
-        if way.finish is not None and reply is not None:
+        if way.finish is not None:
             given = way.finish(given, reply)
 
         if given is not came and hasattr(given, "__dict__"):
@@ -438,7 +438,7 @@ def _alone_class(kind: Any) -> type:
     inherited = getattr(kind, "_client", None)
     joining = getattr(kind, "_prepare_url", None)
 
-    decoded = _own_decoder(kind)
+    decoded = own_decoder(kind)
 
     class SingleSendClient(kind):  # type: ignore[misc]  # a class that is only known here
         __slots__ = ("_bounded", "_joined", "_templates")
@@ -474,7 +474,7 @@ def _alone_class(kind: Any) -> type:
     return SingleSendClient
 
 
-def _own_decoder(kind: Any) -> Callable[..., Any] | None:
+def own_decoder(kind: Any) -> Callable[..., Any] | None:
     """Return the method for the decoder of a cloud whose streams are no events of text."""
     making = getattr(kind, "_make_sse_decoder", None)
     return None if making is None or is_of_base(making) else making
@@ -494,7 +494,7 @@ def _members_alone(kind: Any) -> dict[str, object]:
         members["_should_retry"] = _renewing(kind._should_retry)
         members["_should_retry_exception"] = _never_for_exceptions
 
-    if sdk is not None and _own_decoder(kind) is not None:
+    if sdk is not None and own_decoder(kind) is not None:
         # the stand-in of the HTTP client has decoded the frames
         members["_make_sse_decoder"] = _plain_decoder
 

@@ -34,6 +34,9 @@ Extraction: TypeAlias = Literal["strict", "fenced", "first_object", "after_think
 Dialects: TypeAlias = Literal["known", "strict"]
 """Whether known deviations of servers from the API's form are read."""
 
+Mode: TypeAlias = Literal["enforce", "observe", "off"]
+"""Whether what does not fit is retried, only reported, or not judged at all."""
+
 AnswerStyle: TypeAlias = Literal["union", "tool"]
 """Whether an answer is ``{"answer": …}``, or a call of ``final_answer`` (requirement T14)."""
 

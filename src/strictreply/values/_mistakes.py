@@ -49,7 +49,7 @@ IN_WRAP: Mapping[str, str] = MappingProxyType(
     | _each(_RETRIES, "retries", "max_attempts", "num_retries", "output_retries", "tool_retries")
     | _each(_DEADLINE, "timeout", "request_timeout")
     | _each("tools=, a list", "tool", "functions", "function", "toolsets", "function_tools")
-    | _each("channel=, native or text", "mode", "output_mode")
+    | _each("channel=, native or text", "output_mode")
     | _each(_SYSTEM, "system_prompt", "system", "instructions")
     | _told(_CALLED, "model", "messages", "input", "temperature", "max_tokens", "stream")
     | _told(_CALLED, "tool_choice", "parallel_tool_calls", "top_p", "reasoning_effort")

@@ -375,6 +375,8 @@ class Attempt:
 
     JSON has it only where raw replies are requested.
     """
+    observed: bool = False
+    """Whether the reply was handed on though it does not fit: its faults were only observed."""
 
     def __post_init__(self) -> None:
         # here, because every watcher, pickle and explanation takes the request from an attempt
@@ -382,7 +384,7 @@ class Attempt:
 
     @property
     def accepted(self) -> bool:
-        """Whether this attempt's reply was the one let through."""
+        """Whether this attempt's reply fits, and was let through."""
         return not self.issues and self.failure is None
 
     def to_dict(self, *, raw: bool = False) -> JSONObject:
@@ -404,6 +406,7 @@ class Attempt:
             "usage": asdict(self.usage),
             "seconds": self.seconds,
             "api": self.api,
+            "observed": self.observed,
         }
 
         if raw:

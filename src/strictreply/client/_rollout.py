@@ -1,0 +1,189 @@
+"""How far replies are enforced, read anew for each call: a flag service may change it meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeAlias, get_args
+
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import printable
+from strictreply.values._limits import Mode
+
+OBSERVING = "observe"
+
+GivenMode: TypeAlias = Mode | Callable[[], Mode] | None
+"""A mode, or a function without arguments that returns it; None for that of the environment."""
+
+GivenTools: TypeAlias = Collection[str] | Callable[[], Collection[str]] | None
+"""Names of tools, or a function without arguments that returns them."""
+
+GivenShare: TypeAlias = float | Callable[[], float] | None
+"""A part of all calls, from 0 to 1, or a function without arguments that returns it."""
+
+logger = logging.getLogger("strictreply")
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """How far the reply to one call is enforced."""
+
+    tools: frozenset[str] | None = None
+    """The tools whose faults are enforced; None for all faults, empty where none is."""
+    is_judged: bool = True
+    """Whether the reply is judged where nothing is enforced."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every fault is enforced."""
+        return self.tools is None
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether nothing is enforced: the call is made in the client's own way."""
+        return self.tools is not None and not self.tools
+
+
+WHOLE = Enforcement()
+"""Every fault is enforced."""
+
+
+class Rollout:
+    """How far the replies of one client are enforced: values, or functions that return them.
+
+    What is not given is read from the environment: ``STRICTREPLY_MODE``, ``STRICTREPLY_ENFORCE``
+    (names of tools, with commas between them) and ``STRICTREPLY_OBSERVE``. A value that is wrong,
+    or a function that raises, leaves the last good value in force, and is logged once. Raises
+    ContractError for a wrong value that is given itself.
+    """
+
+    __slots__ = ("_enforce", "_mode", "_share")
+
+    def __init__(
+        self, mode: GivenMode = None, enforce: GivenTools = None, observe: GivenShare = None
+    ) -> None:
+        self._mode = _Setting("mode", mode, _mode_of)
+        self._enforce = _Setting("enforce", enforce, _tools_of)
+        self._share = _Setting("observe", observe, _share_of)
+
+        if mode == "enforce" and enforce is not None:
+            raise ContractError(
+                'mode="enforce" enforces every tool: leave enforce= out, or pass mode="observe"'
+            )
+
+    def now(self) -> Enforcement:
+        """Return how far a reply is enforced now."""
+        mode = self._mode.now()
+        tools = self._enforce.now()
+        share = self._share.now()
+        if mode is None:
+            mode = "enforce" if tools is None and share is None else OBSERVING
+
+        if mode == "enforce":
+            return WHOLE
+        if mode == "off":
+            return Enforcement(frozenset(), is_judged=False)
+
+        is_sampled = share is None or share >= 1 or random.random() < share  # noqa: S311
+        return Enforcement(tools or frozenset(), is_sampled)
+
+    def refuse_unknown(self, declared: Iterable[str]) -> None:
+        """Raise ContractError for an enforced tool that is none of those declared, if any are."""
+        given = self._enforce.given
+        known = list(declared)
+        if not known or callable(given) or given is None:
+            return
+
+        unknown = sorted(_tools_of(given) - set(known))
+        if unknown:
+            near = get_close_matches(unknown[0], known, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else f": {', '.join(known)}"
+            raise ContractError(f"enforce= names {unknown[0]!r}, which is no declared tool{meant}")
+
+
+class _Setting:
+    """One of the values, and the last one of it that was good."""
+
+    __slots__ = ("_last", "_logged", "_name", "_read", "given")
+
+    def __init__(self, name: str, given: Any, read: Callable[[Any], Any]) -> None:
+        self.given = given
+        self._name = name
+        self._read = read
+        self._logged = False
+        self._last: Any = None if given is None or callable(given) else read(given)
+
+    def now(self) -> Any:
+        """Return the value that counts now; None where there is none."""
+        given = self.given
+        if given is None:
+            given = os.environ.get(f"STRICTREPLY_{self._name.upper()}")
+            if not given:
+                return None
+        elif not callable(given):
+            return self._last
+
+        try:
+            self._last = self._read(given() if callable(given) else given)
+            self._logged = False
+        except Exception as error:  # noqa: BLE001 - a flag service may raise anything
+            self._log(error)
+
+        return self._last
+
+    def _log(self, error: Exception) -> None:
+        if self._logged:
+            return
+
+        self._logged = True
+        words = str(error) if isinstance(error, ContractError) else type(error).__name__
+        logger.error(printable(f"{self._name}= is wrong: {words}; the last good value counts"))
+
+
+def _mode_of(given: object) -> Mode:
+    for mode in get_args(Mode):
+        if given == mode:
+            found: Mode = mode
+            return found
+
+    words = ", ".join(get_args(Mode))
+    raise ContractError(
+        f"mode must be one of {words}, or a function that returns one, not {_shown(given)} "
+        "(how a contract is asked for is channel=, native or text)"
+    )
+
+
+def _tools_of(given: object) -> frozenset[str]:
+    names: Any = given.split(",") if isinstance(given, str) else given
+    is_listed = isinstance(names, Iterable) and not isinstance(names, bytes)
+    found = [one.strip() if isinstance(one, str) else one for one in names] if is_listed else [None]
+    if not all(isinstance(one, str) for one in found):
+        raise ContractError(
+            'enforce must be names of tools, as in enforce={"refund"}, or a function that returns '
+            f"them, not {_shown(given)}"
+        )
+
+    return frozenset(filter(None, found))
+
+
+def _share_of(given: object) -> float:
+    try:
+        share = float(given) if isinstance(given, str) else given
+    except ValueError:
+        share = None
+
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise ContractError(
+            "observe must be the part of all calls that is judged, from 0 to 1, as in "
+            f"observe=0.01, not {_shown(given)}"
+        )
+
+    return float(share)
+
+
+def _shown(given: object) -> str:
+    return repr(given) if isinstance(given, str | int | float) else type(given).__name__

@@ -1,0 +1,411 @@
+"""Calls that are made in a client's own way, and what they bring, seen beside.
+
+The request is the one that the client itself sends, with its own retries; what it returns or raises
+is handed on as it is. The body of a response is seen where the SDK takes it in
+(``_process_response``); that of a stream piece by piece, as its caller reads it. Where somebody has
+replaced a method of the client, what that returns is seen.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cache, partial
+from types import MethodType
+from typing import Any, NamedTuple, Protocol, Self
+
+from pydantic import BaseModel
+
+from strictreply.sdks._bodies import OuterBody, body_class
+from strictreply.sdks._bounds import ABOUT_BODY, DecodedBody
+from strictreply.sdks._calling import called_with
+from strictreply.sdks._known import member_at, sdk_behind, sdk_of
+from strictreply.sdks._low_requests import Stored
+from strictreply.sdks._posting import is_http, is_raw
+from strictreply.sdks._shapes import HttpResponse
+from strictreply.sdks._transport import is_patched, own_decoder
+from strictreply.values._limits import JSONObject
+from strictreply.wires._wire import Wire
+
+LOW_METHODS = ("get", "post", "put", "patch", "request", "get_api_list")
+"""The low methods that are guarded for the paths of the APIs."""
+
+outward: ContextVar[Any] = ContextVar("strictreply_outward", default=None)
+"""The client one of whose methods was replaced, while a request passes through that method."""
+
+
+class Watch(Protocol):
+    """Judges what one call brings, beside it; none of its methods raises an Exception."""
+
+    @property
+    def most_bytes(self) -> int:
+        """The bytes of a stream that are kept to be judged."""
+        ...
+
+    def asks(
+        self,
+        wire: Wire,
+        path: str,
+        sent: JSONObject | None,
+        keywords: Callable[[], JSONObject],
+    ) -> None:
+        """Read what a request of a namespace demands, before it is sent.
+
+        ``sent`` has its members, and ``keywords`` returns those to read; None for the same.
+        """
+        ...
+
+    def fetches(self, wire: Wire, path: str, stored: Stored) -> None:
+        """Judge a stored reply of a namespace, by what it says of its request."""
+        ...
+
+    def judge(self, came: Came) -> None:
+        """Take what a call has brought."""
+        ...
+
+    async def ajudge(self, came: Came) -> None:
+        """Take what a call of an async client has brought."""
+        ...
+
+
+class Received(NamedTuple):
+    """A response of an HTTP library, as a raw response of an SDK has it."""
+
+    http_response: HttpResponse
+
+
+@dataclass(slots=True)
+class Came:
+    """What one call in a client's own way has brought."""
+
+    watch: Watch
+    """Takes it when all of it is there."""
+    http: HttpResponse | None = None
+    """The response; None where it was not seen."""
+    value: object = None
+    """What the client returned, where no response was seen."""
+    pieces: list[Any] = field(default_factory=list[Any])
+    """The bytes, or the chunks, of a stream."""
+    is_stream: bool = False
+    """Whether the pieces are what came."""
+    is_ended: bool = False
+    """Whether a stream was read to its end."""
+    is_too_large: bool = False
+    """Whether more came than is kept."""
+    error: BaseException | None = None
+    """What was raised; None for nothing."""
+    decoder: Callable[[], object] | None = None
+    """Makes the decoder of a cloud whose streams are no events of text; None for any other."""
+    _size: int = 0
+    _is_taken: bool = False
+
+    def source(self, *, is_events: bool) -> object:
+        """Return the response in a form that a transport reads: as events, or as a whole."""
+        if self.http is None:
+            return iter(self.pieces) if self.is_stream else self.value
+        if not self.is_stream and not is_events:
+            return Received(self.http)
+
+        kind: Any = type(self.http)
+        status = self.http.status_code
+        request = self.http.request
+        if self.is_stream:
+            body = b"".join(self.pieces)
+            made = kind(status, content=body, headers=self.http.headers, request=request)
+        else:
+            headers = [one for one in self.http.headers.multi_items() if one[0] not in ABOUT_BODY]
+            made = kind(status, content=self.http.content, headers=headers, request=request)
+
+        if self.decoder is not None and is_events:
+            text = b"".join(DecodedBody([made.content], self.decoder()))
+            made = kind(status, content=text, request=request)
+
+        return Received(made)
+
+    def keep(self, piece: Any) -> None:
+        """Keep a piece of a stream, as far as it is to be judged."""
+        self._size += len(piece) if isinstance(piece, bytes) else 1
+        self.is_too_large |= self._size > self.watch.most_bytes
+        if self.is_too_large:
+            self.pieces.clear()
+        else:
+            self.pieces.append(piece)
+
+    def seen(self, response: object) -> None:
+        """Take the response that the SDK has received."""
+        self.http = response if is_http(response) else None
+
+    def take(self, given: Any) -> Any:
+        """Take what a call returned, and return it; a stream is judged when it is over."""
+        if self._is_to_come(given):
+            return given if self.http is not None else ObservedChunks(given, self)
+
+        self.judge()
+        return given
+
+    async def atake(self, waiting: Awaitable[Any]) -> Any:
+        """Await what a call of an async client returns, and do as :meth:`take` does."""
+        try:
+            given = await waiting
+        except Exception as error:
+            self.error = error
+            await self.ajudge()
+            raise
+        except BaseException as error:  # the task is cancelled: nothing is awaited any more
+            self.error = error
+            self.judge()
+            raise
+
+        if self._is_to_come(given):
+            return given if self.http is not None else ObservedChunks(given, self)
+
+        await self.ajudge()
+        return given
+
+    def _is_to_come(self, given: Any) -> bool:
+        """Return whether the reply is read later, by the caller; then it is seen on its way."""
+        if self.http is None:
+            held = given.http_response if is_raw(given) else getattr(given, "response", None)
+            self.http = held if is_http(held) else None
+
+        if self.http is None:
+            self.is_stream = _is_chunks(given)
+            self.value = given
+            return self.is_stream
+
+        response: Any = self.http
+        if response.is_closed or response.is_stream_consumed:
+            return False
+
+        self.is_stream = True
+        stream: Any = response.stream
+        kind: Any = type(stream)
+        response.stream = body_class(_ObservedBody, kind)(stream, self)
+        return True
+
+    def judge(self) -> None:
+        """Let what came be judged, once."""
+        if not self._is_taken:
+            self._is_taken = True
+            self.watch.judge(self)
+
+    async def ajudge(self) -> None:
+        """Do as :meth:`judge` does, for an async client."""
+        if not self._is_taken:
+            self._is_taken = True
+            await self.watch.ajudge(self)
+
+
+class _ObservedBody(OuterBody):
+    """A body that is seen as it is read, and judged when it is closed.
+
+    It is sync or async as the body behind it.
+    """
+
+    def __init__(self, behind: object, came: Came) -> None:
+        super().__init__(behind)
+        self._came = came
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for piece in self._behind:
+                self._came.keep(piece)
+                yield piece
+        except Exception as error:
+            self._came.error = error
+            raise
+
+        self._came.is_ended = True
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._behind:
+                self._came.keep(piece)
+                yield piece
+        except Exception as error:
+            self._came.error = error
+            raise
+
+        self._came.is_ended = True
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._came.judge()
+
+    async def aclose(self) -> None:
+        try:
+            await super().aclose()
+        finally:
+            await self._came.ajudge()
+
+
+class ObservedChunks:
+    """The chunks of a client that is not the SDK's, seen as they are read.
+
+    All other members are those of its own stream.
+    """
+
+    def __init__(self, behind: object, came: Came) -> None:
+        self._behind: Any = behind
+        self._came = came
+        self._pieces: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._behind, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._pieces is None:
+            self._pieces = iter(self._behind)
+
+        try:
+            piece = next(self._pieces)
+        except StopIteration:
+            self._came.is_ended = True
+            self._came.judge()
+            raise
+        except Exception as error:
+            self._came.error = error
+            self._came.judge()
+            raise
+
+        self._came.keep(piece)
+        return piece
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        if self._pieces is None:
+            self._pieces = aiter(self._behind)
+
+        try:
+            piece = await anext(self._pieces)
+        except StopAsyncIteration:
+            self._came.is_ended = True
+            await self._came.ajudge()
+            raise
+        except Exception as error:
+            self._came.error = error
+            await self._came.ajudge()
+            raise
+
+        self._came.keep(piece)
+        return piece
+
+    def __enter__(self) -> Self:
+        self._behind.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> Any:
+        try:
+            return self._behind.__exit__(*error)
+        finally:
+            self._came.judge()
+
+    async def __aenter__(self) -> Self:
+        await self._behind.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> Any:
+        try:
+            return await self._behind.__aexit__(*error)
+        finally:
+            await self._came.ajudge()
+
+
+def _is_chunks(given: object) -> bool:
+    """Return whether something is a stream of a client that is not the SDK's."""
+    if isinstance(given, BaseModel | str | bytes | dict | list | tuple):
+        return False
+
+    return hasattr(given, "__aiter__") or isinstance(given, Iterable)
+
+
+def called_beside(watch: Watch, client: object, call: Callable[[Any], Any]) -> Any:
+    """Make a call in a client's own way, and return or raise what that does.
+
+    ``call`` is given the client to make it by.
+    """
+    came = Came(watch)
+    made = partial(call, _seeing(client, came))
+    is_replaced = not getattr(client, "__dict__", {}).keys().isdisjoint(LOW_METHODS)
+    try:
+        given = called_with(outward, client, made) if is_replaced else made()
+    except BaseException as error:
+        came.error = error
+        came.judge()
+        raise
+
+    return came.atake(given) if inspect.isawaitable(given) else came.take(given)
+
+
+def method_beside(watch: Watch, inner: object, path: str, name: str, sent: JSONObject) -> Any:
+    """Call a method of a client's own namespace, and return or raise what that does."""
+
+    def call(client: Any) -> Any:
+        resource = namespace_over(member_at(inner, path), inner, client)
+        return getattr(resource, name)(**sent)
+
+    return called_beside(watch, inner, call)
+
+
+def namespace_over(resource: Any, inner: object, client: object) -> Any:
+    """Return a namespace of the SDK's like one of the client ``inner``, over ``client``.
+
+    One that is not the SDK's, or whose methods were replaced, is returned as it is.
+    """
+    if client is inner or sdk_of(resource) is None or is_patched(resource):
+        return resource
+
+    made = copy(resource)
+    for name, value in vars(resource).items():
+        if value is inner:
+            vars(made)[name] = client
+        elif getattr(value, "__self__", None) is inner:
+            vars(made)[name] = getattr(client, value.__name__)
+
+    return made
+
+
+def _seeing(client: Any, came: Came) -> Any:
+    """Return a client over the state of one of the SDK's, which shows what it receives.
+
+    Any other client is returned as it is.
+    """
+    if sdk_behind(client) is None:
+        return client
+
+    kind: Any = type(client)
+    made: Any = object.__new__(_seeing_class(kind))
+    made.__dict__ = client.__dict__
+    made.came_of_call = came
+    decoded = own_decoder(kind)
+    came.decoder = None if decoded is None else MethodType(decoded, made)
+    return made
+
+
+@cache
+def _seeing_class(kind: Any) -> type:
+    class SeeingClient(kind):  # type: ignore[misc]  # a class that is only known here
+        __slots__ = ("came_of_call",)
+        came_of_call: Came
+
+        def _process_response(self, *given: object, **named: Any) -> Any:
+            self.came_of_call.seen(named.get("response"))
+            return super()._process_response(*given, **named)
+
+    chained = getattr(kind, "_build_middleware_chain", None)
+    if chained is not None:
+        # the SDK keeps a chain, whose end is the client that it was made for
+        setattr(SeeingClient, "_middleware_chain", property(chained))  # noqa: B010
+
+    SeeingClient.__name__ = kind.__name__
+    return SeeingClient
