@@ -9,27 +9,24 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
-from uuid import uuid4
 
 from strictreply.client._relay import Relay
-from strictreply.client._sending import CallIO, Io, called
+from strictreply.client._sending import CallIO, Io, called, whole_reply
 from strictreply.client._stored import last_response
 from strictreply.client._stored_demands import demands
-from strictreply.contract._contract import aperform_check, perform_check
+from strictreply.contract._contract import Check, Checked, aperform_check, perform_check
 from strictreply.contract._driving import Done, adrive, advanced, drive, unharmed
 from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import Failure, classify, failure_of
 from strictreply.retry._flow import Call, Failed, Replied, observed_flow
-from strictreply.retry._policy import RetryPolicy
 from strictreply.sdks._low_requests import Stored
 from strictreply.sdks._observing import Came
-from strictreply.sdks._transport import CallForm, Transport
+from strictreply.sdks._transport import Transport
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
-from strictreply.values._limits import JSON, JSONObject
+from strictreply.values._limits import JSON, JSONObject, Limits
 from strictreply.values._replies import Attempt
 from strictreply.wires._bodies import ENVELOPE_FACTOR
 from strictreply.wires._wire import Wire
@@ -51,21 +48,20 @@ class Observation:
     def __init__(self, client: Any, *, is_judged: bool) -> None:
         """Observe a call of a wrapped client, or none where it ``is_judged`` not."""
         self._client = client
-        self._is_judged = is_judged
+        self.is_judged = is_judged
         self._begun = time.monotonic()
         self._planning = 0.0
         self._plan: CallPlan | None = None
-        self._way = CallForm()
+        self._path = ""
         self._sent: JSONObject = {}
         self._wire: Wire | None = None
         self._stored: Stored | None = None
-        self._call = uuid4().hex
 
     @property
     def most_bytes(self) -> int:
         """The bytes of a stream that are kept to be judged."""
-        limits = self._client.contract.limits
-        return limits.reply_bytes * ENVELOPE_FACTOR if self._is_judged else 0
+        limits: Limits = self._client.contract.limits
+        return limits.reply_bytes * ENVELOPE_FACTOR
 
     def asks(
         self,
@@ -78,25 +74,27 @@ class Observation:
 
         ``sent`` has its members, and ``keywords`` returns those to read; None for the same.
         """
-        if not self._is_judged:
+        if not self.is_judged:
             return
 
         self._wire = wire
-        self._way = CallForm(path=path)
+        self._path = path
         self._sent = sent or {}
-        with _counting(self):
+        try:
             read = keywords()
             if sent is None:
                 self._sent = dict(read)
             self._plan = self._planned(read)
+        except Exception as error:  # noqa: BLE001 - a fault of ours never fails the call
+            self._failed(error)
 
         self._planning = time.monotonic() - self._begun
 
     def fetches(self, wire: Wire, path: str, stored: Stored) -> None:
         """Judge a stored reply, by what it says of its request."""
-        if self._is_judged:
+        if self.is_judged:
             self._wire = wire
-            self._way = CallForm(path=path)
+            self._path = path
             self._stored = stored
 
     def judge(self, came: Came) -> None:
@@ -104,35 +102,49 @@ class Observation:
         if self._wire is None:
             return
 
-        with _counting(self):
-            begun = time.monotonic()
-            ask = self._asked(came)
-            event = None if ask is None else self._event(ask, came)
-            if ask is None or event is None:
-                return
-
-            attempt = drive(observed_flow(ask, self._sent, event), perform_check)
-            noted: Any = self._reported(ask, attempt, begun)
-            if noted is not None:
-                noted.close()  # of an async client whose task was cancelled
+        begun = time.monotonic()
+        try:
+            flow = self._flow(came)
+            if flow is not None:
+                noted: Any = self._reported(drive(flow, perform_check), begun)
+                if noted is not None:
+                    noted.close()  # of an async client whose task was cancelled
+        except Exception as error:  # noqa: BLE001 - a fault of ours never fails the call
+            self._failed(error)
 
     async def ajudge(self, came: Came) -> None:
         """Do as :meth:`judge` does, for an async client."""
         if self._wire is None:
             return
 
-        with _counting(self):
-            begun = time.monotonic()
-            ask = self._asked(came)
-            event = None if ask is None else self._event(ask, came)
-            if ask is None or event is None:
-                return
+        begun = time.monotonic()
+        try:
+            flow = self._flow(came)
+            if flow is not None:
+                noted = self._reported(await adrive(flow, aperform_check), begun)
+                if noted is not None:
+                    with unharmed("on_attempt"):
+                        await noted
+        except Exception as error:  # noqa: BLE001 - as in the twin
+            self._failed(error)
 
-            attempt = await adrive(observed_flow(ask, self._sent, event), aperform_check)
-            noted = self._reported(ask, attempt, begun)
-            if noted is not None:
-                with unharmed("on_attempt"):
-                    await noted
+    def _flow(self, came: Came) -> Generator[Check, Checked, Attempt] | None:
+        """Return what judges a reply, None where there is nothing to judge."""
+        self._plan = ask = self._asked(came)
+        event = None if ask is None else self._event(ask, came)
+        return None if ask is None or event is None else observed_flow(ask, self._sent, event)
+
+    def _failed(self, error: Exception) -> None:
+        """Count a reply without a verdict, and log why."""
+        is_request = isinstance(error, ContractError | NotImplementedError)
+        with unharmed("telemetry"):
+            self.unjudged("request" if is_request else "fault")
+
+        if is_request:
+            logger.info("a reply is not judged: %s", printable(str(error)))
+        else:
+            with unharmed("judging a reply beside"):
+                raise error
 
     def unjudged(self, why: Unjudged) -> None:
         """Count a reply that was handed on without a verdict."""
@@ -155,13 +167,10 @@ class Observation:
         if self._plan is None:
             return None
 
-        # nothing is sent any more, so that no budget counts
-        return replace(self._plan, policy=RetryPolicy(), enforced=frozenset())
+        return self._plan
 
     def _planned(self, keywords: JSONObject, answer: Any = None) -> CallPlan:
-        plan: CallPlan = self._client._ask(  # noqa: SLF001
-            keywords, drop_in=self._wire, answer=answer, way=self._way
-        )
+        plan: CallPlan = self._client._beside_plan(self._wire, keywords, answer)  # noqa: SLF001
         return plan
 
     def _stored_keywords(self, stored: Stored, came: Came) -> JSONObject | None:
@@ -181,66 +190,56 @@ class Observation:
 
     @property
     def _transport(self) -> Transport:
-        transport: Transport = self._client._guard.namespaces.transport(self._way.path)  # noqa: SLF001
+        transport: Transport = self._client._guard.namespaces.transport(self._path)  # noqa: SLF001
         return transport
 
     def _event(self, ask: CallPlan, came: Came) -> Replied | Failed | None:
         """Return what the call has brought as an event of the loop; None for nothing to judge."""
         seconds = time.monotonic() - self._begun
-        is_failed = came.error is not None and (came.http is None or came.is_stream)
-        if is_failed and not came.is_stream:
-            failure = classify(came.error) if isinstance(came.error, Exception) else None
+        error = came.error
+        if error is not None and not came.is_stream and came.http is None:
+            failure = classify(error) if isinstance(error, Exception) else None
             return None if failure is None else Failed(failure, seconds)
         if came.is_too_large:
             return Failed(_TOO_LARGE, seconds)
 
-        relay = Relay(ask.contract, ask.wire, stops_early=False) if ask.base.is_stream else None
+        is_literate = ask.contract.dialects != "strict"
         source = came.source(is_events=ask.base.is_stream)
-        event = _received(self._sent, self._sending(ask), relay, source)
-        if is_failed and isinstance(came.error, Exception):
-            cut = None if relay is None else relay.assembly.came()
-            event = Failed(failure_of(came.error), cut=cut)
-        elif came.is_stream and not came.is_ended and not _is_over(ask, relay, event):
+        if not ask.base.is_stream:
+            if came.is_stream and not came.is_ended:
+                self.unjudged("abandoned")
+                return None
+
+            sent = self._transport.read(source, ask.contract.limits)
+            return whole_reply(sent, ask.wire, seconds, is_literate=is_literate)
+
+        sending = CallIO(self._transport, ask.contract.limits)
+        sending.is_literate = is_literate
+        relay = Relay(ask.contract, ask.wire, stops_early=False)
+        event = _followed(self._sent, sending, relay, source)
+
+        if came.is_stream and isinstance(error, Exception):
+            return Failed(failure_of(error), seconds, cut=relay.assembly.came())
+        if came.is_stream and not came.is_ended and not _is_over(ask, relay, event):
             self.unjudged("abandoned")
             return None
 
         return replace(event, seconds=seconds, before=0.0)
 
-    def _sending(self, ask: CallPlan) -> CallIO:
-        sending = CallIO(self._transport, ask.contract.limits)
-        sending.is_literate = ask.contract.dialects != "strict"
-        return sending
-
-    def _reported(self, ask: CallPlan, attempt: Attempt, begun: float) -> Awaitable[None] | None:
+    def _reported(self, attempt: Attempt, begun: float) -> Awaitable[None] | None:
         """Report an attempt; return what is to be awaited of it."""
         judging = self._planning + time.monotonic() - begun
         telemetry = self._client._guard.settings.telemetry  # noqa: SLF001
         if telemetry is not None:
             with unharmed("telemetry"):
-                telemetry.observed(ask, self._client.unwrapped, attempt, judging=judging)
+                telemetry.observed(self._plan, self._client.unwrapped, attempt, judging=judging)
 
         told: Awaitable[None] | None = self._client._told(attempt)  # noqa: SLF001
         return told
 
 
-@contextmanager
-def _counting(observation: Observation) -> Generator[None]:
-    """Count a reply without a verdict, where anything of ours raises an Exception; go on."""
-    with unharmed("judging a reply beside"):
-        try:
-            yield
-        except (ContractError, NotImplementedError) as error:
-            logger.info("a reply is not judged: %s", printable(str(error)))
-            observation.unjudged("request")
-        except Exception:
-            observation.unjudged("fault")
-            raise
-
-
-def _received(
-    sent: JSONObject, sending: CallIO, relay: Relay | None, source: object
-) -> Replied | Failed:
-    """Read a response that has come, as the loop reads one."""
+def _followed(sent: JSONObject, sending: CallIO, relay: Relay, source: object) -> Replied | Failed:
+    """Follow a stream that has come, as the loop follows one."""
     flow = called(Call(sent, model=sent.get("model")), sending, relay)
     step = advanced(flow)
     event: object = source
@@ -256,10 +255,8 @@ def _received(
     return step.result
 
 
-def _is_over(ask: CallPlan, relay: Relay | None, event: Replied | Failed) -> bool:
+def _is_over(ask: CallPlan, relay: Relay, event: Replied | Failed) -> bool:
     """Return whether a stream that was not read to its end has said all of the reply."""
-    if relay is None:
-        return False
     if relay.assembly.is_done:
         return True
 

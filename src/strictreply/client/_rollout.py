@@ -55,20 +55,27 @@ WHOLE = Enforcement()
 class Rollout:
     """How far the replies of one client are enforced: values, or functions that return them.
 
-    What is not given is read from the environment: ``STRICTREPLY_MODE``, ``STRICTREPLY_ENFORCE``
-    (names of tools, with commas between them) and ``STRICTREPLY_OBSERVE``. A value that is wrong,
-    or a function that raises, leaves the last good value in force, and is logged once. Raises
-    ContractError for a wrong value that is given itself.
+    Where none of them is given, the environment counts: ``STRICTREPLY_MODE``,
+    ``STRICTREPLY_ENFORCE`` (names of tools, with commas between them) and ``STRICTREPLY_OBSERVE``.
+    A value that is wrong, or a function that raises, leaves the last good value in force, and is
+    logged once. Raises ContractError for a wrong value that is given itself.
     """
 
-    __slots__ = ("_enforce", "_mode", "_share")
+    __slots__ = ("_enforce", "_fixed", "_mode", "_share")
 
     def __init__(
         self, mode: GivenMode = None, enforce: GivenTools = None, observe: GivenShare = None
     ) -> None:
-        self._mode = _Setting("mode", mode, _mode_of)
-        self._enforce = _Setting("enforce", enforce, _tools_of)
-        self._share = _Setting("observe", observe, _share_of)
+        given = (mode, enforce, observe)
+        is_environments = all(one is None for one in given)
+        self._mode = _Setting("mode", mode, _mode_of, is_environments=is_environments)
+        self._enforce = _Setting("enforce", enforce, _tools_of, is_environments=is_environments)
+        self._share = _Setting("observe", observe, _share_of, is_environments=is_environments)
+
+        # what nothing changes is read once
+        self._fixed: Enforcement | None = None
+        if not is_environments and not any(map(callable, given)) and self._share.now() in (None, 1):
+            self._fixed = self._read()
 
         if mode == "enforce" and enforce is not None:
             raise ContractError(
@@ -77,6 +84,9 @@ class Rollout:
 
     def now(self) -> Enforcement:
         """Return how far a reply is enforced now."""
+        return self._fixed or self._read()
+
+    def _read(self) -> Enforcement:
         mode = self._mode.now()
         tools = self._enforce.now()
         share = self._share.now()
@@ -108,10 +118,13 @@ class Rollout:
 class _Setting:
     """One of the values, and the last one of it that was good."""
 
-    __slots__ = ("_last", "_logged", "_name", "_read", "given")
+    __slots__ = ("_last", "_logged", "_name", "_read", "_variable", "given")
 
-    def __init__(self, name: str, given: Any, read: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, name: str, given: Any, read: Callable[[Any], Any], *, is_environments: bool
+    ) -> None:
         self.given = given
+        self._variable = f"STRICTREPLY_{name.upper()}" if is_environments else ""
         self._name = name
         self._read = read
         self._logged = False
@@ -119,12 +132,10 @@ class _Setting:
 
     def now(self) -> Any:
         """Return the value that counts now; None where there is none."""
-        given = self.given
-        if given is None:
-            given = os.environ.get(f"STRICTREPLY_{self._name.upper()}")
-            if not given:
-                return None
-        elif not callable(given):
+        given = os.environ.get(self._variable) if self._variable else self.given
+        if not given and self.given is None:
+            return None
+        if not callable(given) and not self._variable:
             return self._last
 
         try:

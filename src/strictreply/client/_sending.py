@@ -50,6 +50,7 @@ from strictreply.wires._bodies import ENVELOPE_FACTOR, not_asked, told_body
 from strictreply.wires._members import as_json
 from strictreply.wires._server_events import is_events
 from strictreply.wires._stream_chunks import ChunkRead
+from strictreply.wires._wire import Wire
 
 MAX_IDLE_LINES = 100_000  # comments, blank and unknown lines between two events
 NOTHING = nullcontext()
@@ -327,10 +328,10 @@ def called(
         return Failed(failure, sending.lap(), before, is_behind_text, cut)
 
     if relay is None:
-        plain = sending.receive(source)
-        fault = None if sending.last is None else sending.last.fault
-        rows = sending.transport.wire.around(plain) if sending.is_literate else ()
-        return Replied(plain, sending.lap(), before, fault=fault, lenient=rows)
+        sending.receive(source)
+        last = cast("Sent", sending.last)
+        wire = sending.transport.wire
+        return whole_reply(last, wire, sending.lap(), before, is_literate=sending.is_literate)
 
     assembly = relay.assembly
     response = assembly.response()
@@ -346,6 +347,14 @@ def called(
         is_behind_text=relay.is_behind_text,
         lenient=assembly.lenient,
     )
+
+
+def whole_reply(
+    sent: Sent, wire: Wire, seconds: float, before: float = 0.0, *, is_literate: bool
+) -> Replied:
+    """Return a whole response as an event of the loop, with the seconds of it."""
+    rows = wire.around(sent.plain) if is_literate else ()
+    return Replied(sent.plain, seconds, before, fault=sent.fault, lenient=rows)
 
 
 def _followed(

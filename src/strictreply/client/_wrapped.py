@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedD
 
 from pydantic import BaseModel
 
+from strictreply.client._kept_shapes import KeptShapes
 from strictreply.client._observing import Observation
 from strictreply.client._relay import ChunkRelay, EventRelay, Relay
 from strictreply.client._rollout import Rollout
@@ -221,6 +222,9 @@ class CallKeywords(RequestKeywords, total=False):
 SHORT_FOR_POLICY = ("max_retries", "deadline")
 """The budgets of a policy that may be given by themselves."""
 
+_UNBOUNDED = RetryPolicy(deadline=None)
+"""The policy of a call that is judged beside: nothing is sent by it."""
+
 MAX_ENDPOINTS = 256
 """Of how many pairs of endpoint and model it is remembered what they refuse."""
 
@@ -363,6 +367,8 @@ class Guard:
     """What endpoints are known to refuse."""
     stored_ids: StoredIds
     """The ids of stored replies."""
+    shapes: KeptShapes = field(default_factory=KeptShapes)
+    """What observed requests were seen to demand."""
 
 
 class Wrapped(Generic[A_co]):
@@ -576,9 +582,7 @@ class Wrapped(Generic[A_co]):
 
         contract = self._contract_in(keywords)
         warned = None if drop_in is None else guard.learnt.warned
-        request = wire.read(settled(given(keywords)))
-        if answer is not None:
-            request = replace(request, format=answer)
+        request = self._request_in(wire, keywords, answer)
 
         enforced = settings.rollout.now().tools
         own = own_request(request, warned) if enforced else None
@@ -618,6 +622,21 @@ class Wrapped(Generic[A_co]):
             enforced=enforced,
             own_request=own,
         )
+
+    def _beside_plan(self, wire: Wire, keywords: JSONObject, answer: type | None) -> CallPlan:
+        """Read what the keywords of a call demand of its reply; nothing is sent by this plan."""
+        guard = self._guard
+        settings = guard.settings
+        contract = self._contract_in(keywords)
+        request = self._request_in(wire, keywords, answer)
+        contract, base = guard.shapes.shaped(contract, request, guard.learnt.warned)
+        return CallPlan(
+            contract, base, _UNBOUNDED, settings.steering, wire=wire, enforced=frozenset()
+        )
+
+    def _request_in(self, wire: Wire, keywords: JSONObject, answer: type | None) -> Request:
+        request = wire.read(settled(given(keywords)))
+        return request if answer is None else replace(request, format=answer)
 
     def _contract_in(self, keywords: JSONObject) -> Contract:
         contract: Contract = keywords.pop("contract", None) or self._guard.contract

@@ -420,7 +420,10 @@ def _observed(attempt: Attempt, judged: Judged) -> Attempt:
         # the caller goes on with it, as with any turn that the API pauses
         return replace(attempt, issues=())
 
-    return replace(attempt, observed=bool(attempt.issues) and attempt.failure is None)
+    if not attempt.issues or attempt.failure is not None:
+        return attempt
+
+    return replace(attempt, observed=True)
 
 
 def _is_handed_on(ask: CallPlan, event: Replied | Failed, judged: Judged) -> bool:

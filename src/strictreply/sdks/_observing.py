@@ -11,7 +11,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextvars import ContextVar
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, partial
 from types import MethodType
@@ -39,6 +38,11 @@ outward: ContextVar[Any] = ContextVar("strictreply_outward", default=None)
 
 class Watch(Protocol):
     """Judges what one call brings, beside it; none of its methods raises an Exception."""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the reply is judged at all."""
+        ...
 
     @property
     def most_bytes(self) -> int:
@@ -334,9 +338,12 @@ def called_beside(watch: Watch, client: object, call: Callable[[Any], Any]) -> A
 
     ``call`` is given the client to make it by.
     """
+    is_replaced = not getattr(client, "__dict__", {}).keys().isdisjoint(LOW_METHODS)
+    if not watch.is_judged:
+        return called_with(outward, client, partial(call, client)) if is_replaced else call(client)
+
     came = Came(watch)
     made = partial(call, _seeing(client, came))
-    is_replaced = not getattr(client, "__dict__", {}).keys().isdisjoint(LOW_METHODS)
     try:
         given = called_with(outward, client, made) if is_replaced else made()
     except BaseException as error:
@@ -365,12 +372,15 @@ def namespace_over(resource: Any, inner: object, client: object) -> Any:
     if client is inner or sdk_of(resource) is None or is_patched(resource):
         return resource
 
-    made = copy(resource)
+    made: Any = object.__new__(type(resource))
+    held = made.__dict__
     for name, value in vars(resource).items():
         if value is inner:
-            vars(made)[name] = client
+            held[name] = client
         elif getattr(value, "__self__", None) is inner:
-            vars(made)[name] = getattr(client, value.__name__)
+            held[name] = getattr(client, value.__name__)
+        else:
+            held[name] = value
 
     return made
 
@@ -387,8 +397,9 @@ def _seeing(client: Any, came: Came) -> Any:
     made: Any = object.__new__(_seeing_class(kind))
     made.__dict__ = client.__dict__
     made.came_of_call = came
-    decoded = own_decoder(kind)
-    came.decoder = None if decoded is None else MethodType(decoded, made)
+    if made.own_decoder is not None:
+        came.decoder = MethodType(made.own_decoder, made)
+
     return made
 
 
@@ -397,6 +408,7 @@ def _seeing_class(kind: Any) -> type:
     class SeeingClient(kind):  # type: ignore[misc]  # a class that is only known here
         __slots__ = ("came_of_call",)
         came_of_call: Came
+        own_decoder: Callable[..., object] | None = None
 
         def _process_response(self, *given: object, **named: Any) -> Any:
             self.came_of_call.seen(named.get("response"))
@@ -406,6 +418,11 @@ def _seeing_class(kind: Any) -> type:
     if chained is not None:
         # the SDK keeps a chain, whose end is the client that it was made for
         setattr(SeeingClient, "_middleware_chain", property(chained))  # noqa: B010
+
+    # held in the class as it is, so that it is no method of it
+    decoded = own_decoder(kind)
+    if decoded is not None:
+        SeeingClient.own_decoder = staticmethod(decoded)
 
     SeeingClient.__name__ = kind.__name__
     return SeeingClient
