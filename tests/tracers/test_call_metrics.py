@@ -8,13 +8,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import openai
 import pytest
 from tenacity import wait_none
 
@@ -27,6 +28,7 @@ from support.scripted import USER, Server, call, completion, refusal, status
 from support.tracers.recorded import ASK, GOOD, SEARCH, WRONG, Recorded
 from support.tracers.recorders import needs
 
+REFUND = sr.Tool.from_json_schema("refund", {"type": "object", "additionalProperties": False})
 INVENTED = completion(calls=[call("zq_invented", {"zq_key": 1})])
 DOWN = 503
 MODEL = SimpleNamespace(base_url="http://model.invalid/v1")
@@ -68,6 +70,14 @@ def plan(enforced: frozenset[str] | None = frozenset()) -> CallPlan:
             """Keep the plan."""
             plans.append(ask)
             yield
+
+        def observed(
+            self, ask: CallPlan, client: object, attempt: sr.Attempt, *, judging: float
+        ) -> None:
+            """Keep nothing: no call of this client is only observed."""
+
+        def unjudged(self, client: object, api: str, model: str, why: str) -> None:
+            """Keep nothing."""
 
     wrapped: Any = sr.wrap(Server(GOOD).client(), tools=[SEARCH]).observed_by(Planned())
     wrapped.reply(**ASK)
@@ -253,6 +263,72 @@ def test_an_observed_reply_is_a_call_and_an_ask(
     assert metrics["strictreply.call.duration"].sum == attempt.seconds
     assert metrics["strictreply.call.attempts"].sum == 1
     assert "strictreply.rejected.tokens" not in metrics
+
+
+def create(recorded: Recorded, twin: str, **more: Any) -> None:
+    """Make a call by the SDK's own method, and take what it raises of its own."""
+    completions = recorded.client.chat.completions
+
+    async def awaited() -> None:
+        with suppress(openai.APIStatusError):
+            await completions.create(**ASK, **more)
+
+    if twin == "async":
+        asyncio.run(awaited())
+        return
+    with suppress(openai.APIStatusError):
+        completions.create(**ASK, **more)
+
+
+@pytest.mark.parametrize(
+    ("answer", "request_", "outcome", "tool", "code"),
+    [
+        (GOOD, {}, "ok", "search", None),
+        (WRONG, {}, "observed", "search", "args.maximum"),
+        (INVENTED, {}, "observed", None, "tool.unknown"),
+        (DOWN, {}, "failed", None, None),
+        (GOOD, {"n": 2}, "unjudged", None, None),
+    ],
+)
+def test_a_client_that_only_observes_counts_its_calls(
+    answer: Any, request_: Any, outcome: str, tool: str | None, code: str | None, twin: str
+) -> None:
+    """Each call of the SDK's own method is counted once, in the mode of its client."""
+    server = Server(status(answer) if answer == DOWN else answer)
+    recorded = Recorded(
+        server, twin, mode="observe", patch=lambda client: client.with_options(max_retries=0)
+    )
+    create(recorded, twin, **request_)
+
+    assert outcomes(recorded) == {(outcome, tool, code): 1}
+    assert {point.attributes["strictreply.mode"] for _, point in recorded.points} == {"observe"}
+    judged = [
+        point.count for name, point in recorded.points if name == "strictreply.judge.duration"
+    ]
+    assert judged == ([] if outcome == "unjudged" else [1])
+
+
+@pytest.mark.parametrize(
+    ("enforced", "answers", "outcome"),
+    [
+        ({"search"}, [WRONG, GOOD], "fixed"),
+        ({"refund"}, [WRONG], "observed"),
+        ({"refund"}, [GOOD], "ok"),
+    ],
+)
+def test_a_client_that_enforces_some_tools_counts_its_calls(
+    enforced: set[str], answers: list[Any], outcome: str, twin: str
+) -> None:
+    """A reply for a tool that is not enforced is handed on, and no waste."""
+    settings: dict[str, Any] = {"mode": "observe", "enforce": enforced}
+    recorded = Recorded(Server(*answers), twin, tools=[SEARCH, REFUND], **settings)
+    create(recorded, twin)
+    assert outcomes(recorded) == {
+        (outcome, "search", None if outcome == "ok" else "args.maximum"): 1
+    }
+    assert {point.attributes["strictreply.mode"] for _, point in recorded.points} == {"partial"}
+    wasted = [name for name, _ in recorded.points if name == "strictreply.rejected.tokens"]
+    assert bool(wasted) is (outcome == "fixed")
 
 
 def test_a_reply_without_a_verdict_is_counted_by_its_reason() -> None:

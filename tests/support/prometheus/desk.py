@@ -9,9 +9,8 @@ input. It needs what ``make test-prometheus`` installs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import openai
@@ -26,8 +25,7 @@ from prometheus_client import (  # type: ignore[import-not-found]  # of its lane
 from tenacity import wait_none
 
 import strictreply as sr
-from strictreply.core import CallPlan
-from strictreply.integrations.otel import OpenTelemetry, instrument
+from strictreply.integrations.otel import instrument
 from strictreply.testing import ScriptedModel, Step, faults, ok
 
 
@@ -43,12 +41,26 @@ def refund(order: int, reason: str) -> str:
     return f"{order}: {reason}"
 
 
+def count_stock(_args: object) -> None:
+    """Fail, as a check of one's own may."""
+    raise ZeroDivisionError
+
+
+STOCK = sr.Tool.from_json_schema(
+    "stock", {"type": "object", "additionalProperties": False}, check=count_stock
+)
 FOUND = ok.call(find_order, number=1042)
 REFUNDED = ok.call(refund, order=1042, reason="broken")
+STOCKED = ok.call(STOCK)
 NUMBER_AS_TEXT = faults.number_as_text(find_order)
 CUT_OFF = faults.cut_in_string(refund)
-ALONE = sr.RetryPolicy(max_retries=0)
+DOWN = faults.bad_gateway()
 POLICY = sr.RetryPolicy(max_retries=1, transport_retries=1, wait=wait_none())
+MODES: dict[str, dict[str, Any]] = {
+    "enforce": {},
+    "observe": {"mode": "observe"},
+    "partial": {"mode": "observe", "enforce": {"refund"}},
+}
 
 
 @dataclass(frozen=True)
@@ -57,30 +69,29 @@ class Calls:
 
     model: str
     count: int
-    outcome: str
     steps: tuple[Step, ...]
+    mode: str = "enforce"
+    request: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 DAY = (
-    Calls("gpt-5", 5, "ok", (FOUND,)),
-    Calls("gpt-5", 3, "ok", (REFUNDED,)),
-    Calls("gpt-5", 1, "halted", (faults.refusal(),)),
-    Calls("gpt-5", 1, "fixed", (CUT_OFF, REFUNDED)),
-    Calls("gpt-5", 1, "failed", (faults.bad_gateway(), faults.bad_gateway())),
-    Calls("gpt-5-mini", 4, "ok", (FOUND,)),
-    Calls("gpt-5-mini", 3, "fixed", (NUMBER_AS_TEXT, FOUND)),
-    Calls("gpt-5-mini", 1, "rejected", (NUMBER_AS_TEXT, NUMBER_AS_TEXT)),
-    Calls("gpt-5-nano", 2, "ok", (REFUNDED,)),
+    Calls("gpt-5", 5, (FOUND,)),
+    Calls("gpt-5", 2, (REFUNDED,)),
+    Calls("gpt-5", 1, (REFUNDED,), "partial"),
+    Calls("gpt-5", 1, (faults.refusal(),)),
+    Calls("gpt-5", 1, (CUT_OFF, REFUNDED), "partial"),
+    Calls("gpt-5", 1, (DOWN, DOWN)),
+    Calls("gpt-5-mini", 4, (FOUND,)),
+    Calls("gpt-5-mini", 3, (NUMBER_AS_TEXT, FOUND)),
+    Calls("gpt-5-mini", 1, (NUMBER_AS_TEXT, NUMBER_AS_TEXT)),
+    Calls("gpt-5-mini", 1, (NUMBER_AS_TEXT,), "partial"),
+    Calls("gpt-5-mini", 1, (NUMBER_AS_TEXT,), "observe"),
+    Calls("gpt-5-nano", 1, (REFUNDED,)),
+    Calls("gpt-5-nano", 1, (REFUNDED,), "observe"),
+    Calls("gpt-5-nano", 1, (STOCKED,), "observe"),
+    Calls("gpt-5-nano", 2, (REFUNDED,), "observe", {"n": 2}),
 )
-"""What the enforced calls of a day come to."""
-OBSERVED = 2
-"""How many replies that do not fit are handed on, to find_order, by gpt-5-mini."""
-UNJUDGED = ("fault", "request", "request")
-"""Why replies of gpt-5-nano are handed on without a verdict."""
-ABANDONED = 1
-"""How many streams of gpt-5-nano are left."""
-JUDGING = 0.00035
-"""The seconds that judging an observed reply takes."""
+"""The calls of a day: what they come to is in :data:`OUTCOMES` of the lane."""
 
 
 class Desk:
@@ -88,10 +99,12 @@ class Desk:
 
     def __init__(self, meters: MeterProvider, model: ScriptedModel, sdk: openai.OpenAI) -> None:
         self._model = model
-        wrapped = sr.wrap(sdk, tools=[find_order, refund], policy=POLICY)
-        self._client: Any = instrument(
-            wrapped, meter_provider=meters, attributes={"tenant": "shop"}
-        )
+        self._clients: dict[str, Any] = {}
+        for mode, chosen in MODES.items():
+            wrapped = sr.wrap(sdk, tools=[find_order, refund, STOCK], policy=POLICY, **chosen)
+            self._clients[mode] = instrument(
+                wrapped, meter_provider=meters, attributes={"tenant": "shop"}
+            )
 
     def play(self) -> None:
         """Make the calls of one day."""
@@ -99,58 +112,17 @@ class Desk:
             for _ in range(calls.count):
                 self._model.script(*calls.steps)
                 with suppress(sr.CallFailed):
-                    self._client.reply(model=calls.model, messages="Help the customer.")
+                    self._create(calls.mode, calls.model, **calls.request)
 
-        for _ in range(OBSERVED):
-            self._observe()
-        telemetry: OpenTelemetry = self._client._guard.settings.telemetry
-        for why in UNJUDGED:
-            telemetry.unjudged(self._client.unwrapped, "chat", "gpt-5-nano", why)
-        for _ in range(ABANDONED):
-            self._model.script(ok.answer("a long answer of several words"))
-            stream = self._client.stream(model="gpt-5-nano", messages="Help the customer.")
-            next(iter(stream))
-            stream.close()
+        self._model.script(ok.answer("a long answer of several words"))
+        stream = self._create("enforce", "gpt-5-nano", stream=True)
+        next(iter(stream))
+        stream.close()
 
-    def _observe(self) -> None:
-        """Hand a reply on that does not fit."""
-        self._model.script(NUMBER_AS_TEXT)
-        handed_on = self._client.observed_by(HandedOn(self._client._guard.settings.telemetry))
-        with suppress(sr.CallFailed):
-            handed_on.reply(model="gpt-5-mini", messages="Help the customer.", policy=ALONE)
-
-
-class HandedOn:
-    """Records the first reply of each call as one that was only observed."""
-
-    def __init__(self, telemetry: OpenTelemetry) -> None:
-        self._telemetry = telemetry
-
-    @contextmanager
-    def call(self, ask: CallPlan, client: object, *, seen: bool) -> Generator[Judged]:
-        """Note what becomes of the call, and record that."""
-        judged = Judged()
-        try:
-            yield judged
-        finally:
-            observed = replace(judged.attempts[0], observed=True)
-            plan = replace(ask, enforced=frozenset())
-            self._telemetry.observed(plan, client, observed, judging=JUDGING)
-
-
-class Judged:
-    """Keeps the attempts of a call."""
-
-    def __init__(self) -> None:
-        self.attempts: list[sr.Attempt] = []
-
-    def asking(self, request: object) -> AbstractContextManager[None]:
-        """Return what is entered while a request is sent: nothing."""
-        return nullcontext()
-
-    def judged(self, attempt: sr.Attempt) -> None:
-        """Keep an attempt."""
-        self.attempts.append(attempt)
+    def _create(self, mode: str, model: str, **request: object) -> Any:
+        messages = [{"role": "user", "content": "Help the customer."}]
+        completions = self._clients[mode].chat.completions
+        return completions.create(model=model, messages=messages, **request)
 
 
 def main() -> None:
@@ -159,7 +131,10 @@ def main() -> None:
     meters = MeterProvider([PrometheusMetricReader(registry=registry)])
     metrics, thread = start_http_server(0, addr="127.0.0.1", registry=registry)
     model = ScriptedModel()
-    with model.serve() as server, openai.OpenAI(base_url=server.base_url, api_key="none") as sdk:
+    with (
+        model.serve() as server,
+        openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as sdk,
+    ):
         desk = Desk(meters, model, sdk)
         sys.stdout.write(f"127.0.0.1:{metrics.server_port}\n")
         sys.stdout.flush()

@@ -42,7 +42,7 @@ class Recorded:
         self.reader: Any = importlib.import_module(export).InMemoryMetricReader()
         meters = importlib.import_module(metrics).MeterProvider([self.reader])
         inner = patch(server.client() if twin == "sync" else server.async_client())
-        wrapped = sr.wrap(inner, tools=[SEARCH], **{"policy": POLICY, **settings})
+        wrapped = sr.wrap(inner, **{"tools": [SEARCH], "policy": POLICY, **settings})
         self.client = instrument(
             wrapped, tracer_provider=self.provider, meter_provider=meters, **chosen
         )
