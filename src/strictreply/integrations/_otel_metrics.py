@@ -192,7 +192,7 @@ def tokens_of(attempt: Attempt) -> tuple[tuple[str, int], ...]:
 
 def is_unfit(attempt: Attempt) -> bool:
     """Return whether a reply came that does not fit; a paused turn, which goes on, is none."""
-    return any(issue.code != Code.REPLY_PAUSED for issue in attempt.issues)
+    return any(issue.code != Code.REPLY_PAUSED.value for issue in attempt.issues)
 
 
 def read_attributes(given: GivenAttributes | None) -> Attributes:

@@ -198,7 +198,7 @@ class OpenTelemetry:
         self.tracer: Tracer = self.trace.get_tracer(_NAME, own, tracers, SCHEMA_URL)
 
         meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters, SCHEMA_URL)
-        self.metrics = Metrics(meter)
+        self.metrics: Metrics = Metrics(meter)
         self._asks = asks
         self._attributes = attributes
 
@@ -341,7 +341,7 @@ class ObservedCall:
         self._open: Span | None = None
         self._until: int | None = None
         self._cut = "_OTHER"
-        self.ending = CallEnding(self._declared)
+        self.ending: CallEnding = CallEnding(self._declared)
 
     @contextmanager
     def asking(self, request: JSONObject) -> Generator[None]:
