@@ -107,8 +107,8 @@ def test_each_expression_of_the_page_is_answered_as_its_line(lane: Lane) -> None
     lines = [expression for _, expression in panel_lines()]
     assert len(of_page) == len(lines)
     for mine, line in zip(of_page, some(lines), strict=True):
-        ours = lane.scraped.query(mine, lane.now)
-        assert ours == pytest.approx(lane.scraped.query(in_window(line), lane.now))
+        ours = lane.scraped.query(mine)
+        assert ours == pytest.approx(lane.scraped.query(in_window(line)))
         assert ours
 
 

@@ -100,17 +100,24 @@ class Metrics:
         )
 
     def count_attempt(
-        self, attempt: Attempt, attributes: Attributes, declared: Collection[str]
+        self,
+        attempt: Attempt,
+        tool: str | None,
+        attributes: Attributes,
+        declared: Collection[str],
     ) -> None:
-        """Count an ask, the faults of its reply, and its tokens when that was rejected."""
-        named = attributes | _named_tool(_first_tool(attempt, declared))
+        """Count an ask, the faults of its reply, and its tokens when that was rejected.
+
+        ``tool`` is the declared tool that the reply calls first; None when it calls none.
+        """
+        named = attributes | _named_tool(tool)
         outcome = _outcome_of_attempt(attempt)
         self._attempts.add(1, named | {"strictreply.attempt.outcome": outcome})
 
         for issue in attempt.issues:
             code: Attributes = {"strictreply.issue.code": issue.code}
-            tool = _tool_of_issue(issue, attempt, declared)
-            self._issues.add(1, attributes | code | _named_tool(tool))
+            of_issue = _named_tool(_tool_of_issue(issue, attempt, declared))
+            self._issues.add(1, attributes | code | of_issue)
 
         if is_unfit(attempt) and not attempt.observed:
             first: Attributes = {"strictreply.issue.code": attempt.issues[0].code}
@@ -148,14 +155,17 @@ class CallEnding:
         self._tool: str | None = None
         self.attempts: int = 0
 
-    def follow(self, attempt: Attempt) -> None:
-        """Take the next ask."""
+    def follow(self, attempt: Attempt) -> str | None:
+        """Take the next ask; return the declared tool that its reply calls first, or None."""
         self.attempts += 1
         self._last = attempt
-        if attempt.failure is None:
-            self._tool = _first_tool(attempt, self._declared)
         if is_unfit(attempt):
             self._code = attempt.issues[0].code
+        if attempt.failure is not None:
+            return None
+
+        self._tool = _first_tool(attempt, self._declared)
+        return self._tool
 
     def ended(self, seconds: float, error: BaseException | None = None) -> EndedCall:
         """Return how the call ended, with ``error`` or, where that is None, with a reply."""

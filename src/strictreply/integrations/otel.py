@@ -243,7 +243,7 @@ class OpenTelemetry:
             place = self._place(client, ask.wire.name, str(ask.base.model or ""), mode_of(ask))
             declared = {tool.name for tool in ask.contract.tools}
             ending = CallEnding(declared)
-            ending.follow(attempt)
+            tool = ending.follow(attempt)
             ended = ending.ended(attempt.seconds)
 
             span = self._start_call(place, time.time_ns() - int(attempt.seconds * 1e9))
@@ -251,7 +251,7 @@ class OpenTelemetry:
             if attempt.failure is not None:
                 self.fail(span, _kinds(attempt)[0])
 
-            self.metrics.count_attempt(attempt, place.attributes, declared)
+            self.metrics.count_attempt(attempt, tool, place.attributes, declared)
             self.metrics.record_judging(judging, ended, place.attributes)
             self._end_call(span, ended, place)
 
@@ -378,8 +378,9 @@ class ObservedCall:
 
     def judged(self, attempt: Attempt) -> None:
         """Count an attempt, and close its span with the outcome."""
-        self.ending.follow(attempt)
-        self._telemetry.metrics.count_attempt(attempt, self._place.attributes, self._declared)
+        tool = self.ending.follow(attempt)
+        attributes = self._place.attributes
+        self._telemetry.metrics.count_attempt(attempt, tool, attributes, self._declared)
         if self._open is not None:
             self._open.set_attributes(_of_response(attempt) | _of_attempt(attempt))
 

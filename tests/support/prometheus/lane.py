@@ -51,7 +51,6 @@ class Lane:
 
     scraped: Scraped
     folder: Path
-    now: float
 
     @property
     def promtool(self) -> str:
@@ -68,14 +67,13 @@ class Lane:
         """
         assert absent() == ""
         calls = sum(OUTCOMES.values())
-        counted = "sum(strictreply_calls_total)"
+        counted = "strictreply_calls_total"
         with playing() as program:
             program.play()
             with scraping(folder, program, rules) as scraped:
                 scraped.await_value(counted, calls)
                 program.play()
-                scraped.await_value(counted, DAYS * calls)
-                yield cls(scraped, folder, time.time())
+                yield cls(scraped.await_value(counted, DAYS * calls), folder)
 
     def evaluated_rules(self) -> Any:
         """Return the groups of rules, once each rule was evaluated on what is there now."""

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -48,6 +48,8 @@ class Scraped:
 
     program: Program
     url: str
+    at: float | None = None
+    """When queries are answered for, in seconds of Unix; None for now."""
 
     def ask(self, path: str, **parameters: str) -> Any:
         """Return the data of one answer of the HTTP API."""
@@ -57,14 +59,9 @@ class Scraped:
         assert answer["status"] == "success"
         return answer["data"]
 
-    def query(
-        self, expression: str, at: float | None = None
-    ) -> dict[frozenset[tuple[str, str]], float]:
-        """Return the value of each series that an expression gives, by its labels.
-
-        ``at`` is when, in seconds of Unix; None is now.
-        """
-        when = {} if at is None else {"time": str(at)}
+    def query(self, expression: str) -> dict[frozenset[tuple[str, str]], float]:
+        """Return the value of each series that an expression gives, by its labels."""
+        when = {} if self.at is None else {"time": str(self.at)}
         data = self.ask("query", query=expression, **when)
         assert data["resultType"] == "vector"
         return {frozenset(row["metric"].items()): float(row["value"][1]) for row in data["result"]}
@@ -83,16 +80,21 @@ class Scraped:
             found[names] = value
         return found
 
-    def await_value(self, expression: str, value: float) -> None:
-        """Wait until an expression of one series gives a value."""
+    def await_value(self, counter: str, value: float) -> Scraped:
+        """Wait until a counter has come to a value; return the same as of that scrape.
+
+        A later scrape may fail on a busy machine: that one has all series.
+        """
         until = time.monotonic() + PATIENCE
         last: list[float] = []
         while time.monotonic() < until:
-            last = [*self.query(expression).values()]
+            now = replace(self, at=time.time())
+            last = [*now.query(f"sum({counter})").values()]
             if last == [value]:
-                return
+                [scraped_at] = now.query(f"max(timestamp({counter}))").values()
+                return replace(self, at=scraped_at)
             time.sleep(PAUSE)
-        raise AssertionError(f"{expression} gives {last}, and not {value}")
+        raise AssertionError(f"{counter} comes to {last}, and not to {value}")
 
 
 @contextmanager
