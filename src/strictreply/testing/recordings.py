@@ -6,7 +6,6 @@ A line is a chat completion or a response, a request and its response side by si
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import warnings
@@ -24,15 +23,15 @@ from xml.etree import ElementTree as ET
 
 from strictreply import Contract, ContractWarning, Invalid
 from strictreply.batch.lines import STDIN, Line, open_lines
-from strictreply.core import JSON, JSONObject, Request
-from strictreply.core.text import capped, counted, printable
+from strictreply.core import JSONObject, Request
+from strictreply.core.text import capped, counted
 from strictreply.testing import _html as html
 from strictreply.testing._html import anchor, element, row, slug
 from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine
 from strictreply.testing._scripts import Asked
 from strictreply.testing._serving import writer_named
 from strictreply.testing._steps import Harm
-from strictreply.wires import wire_named
+from strictreply.wires import excerpt, wire_named
 
 __all__ = ["JudgedLine", "ReplyCause", "ReplyTally", "check_files", "check_page", "excerpt"]
 
@@ -440,23 +439,3 @@ def _others(tally: ReplyTally) -> Iterator[ET.Element]:
             for entry in tally.unreadable[:MAX_LISTED]
         )
         yield html.folded(title, rows)
-
-
-def excerpt(raw: JSON, api: str) -> str:
-    """Show the heart of a response, printable.
-
-    That is the calls as ``name(arguments)``, else the refusal or the content.
-    """
-    draft = wire_named(api).draft_in(raw)
-    if draft is None:
-        return _shown(raw)
-    if draft.calls:
-        return ", ".join(f"{_shown(call.name)}({_shown(call.arguments)})" for call in draft.calls)
-    if draft.refusal:
-        return f"refusal: {_shown(draft.refusal)}"
-
-    return _shown(draft.text if draft.other is None else draft.other)
-
-
-def _shown(value: object) -> str:
-    return printable(value) if isinstance(value, str) else json.dumps(value, default=str)

@@ -375,6 +375,8 @@ class Attempt:
 
     JSON has it only where raw replies are requested.
     """
+    observed: bool = False
+    """Whether the reply was handed on though it does not fit: its faults were only observed."""
 
     def __post_init__(self) -> None:
         # here, because every watcher, pickle and explanation takes the request from an attempt
@@ -404,6 +406,7 @@ class Attempt:
             "usage": asdict(self.usage),
             "seconds": self.seconds,
             "api": self.api,
+            "observed": self.observed,
         }
 
         if raw:
