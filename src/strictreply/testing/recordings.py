@@ -1,7 +1,8 @@
 """Recorded replies judged offline: counts by tool, model and issue code, and the first examples.
 
 A line is a chat completion or a response, a request and its response side by side, as
-``strictreply.testing.record`` writes them, or a record with ``mode``, ``tools`` and ``reply``.
+``strictreply.testing.record`` writes them, or a record with ``mode``, ``tools`` and ``reply``. A
+line of a :class:`strictreply.Ledger` has its verdict in it, and is not judged again.
 """
 
 from __future__ import annotations
@@ -24,16 +25,25 @@ from xml.etree import ElementTree as ET
 from strictreply import Contract, ContractWarning, Invalid
 from strictreply.batch.lines import STDIN, Line, open_lines
 from strictreply.core import JSONObject, Request
-from strictreply.core.text import capped, counted
+from strictreply.core.text import capped, counted, printable
 from strictreply.testing import _html as html
 from strictreply.testing._html import anchor, element, row, slug
+from strictreply.testing._ledger_lines import LedgerEntry, read_entry
 from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine
 from strictreply.testing._scripts import Asked
 from strictreply.testing._serving import writer_named
 from strictreply.testing._steps import Harm
 from strictreply.wires import excerpt, wire_named
 
-__all__ = ["JudgedLine", "ReplyCause", "ReplyTally", "check_files", "check_page", "excerpt"]
+__all__ = [
+    "JudgedLine",
+    "LedgerEntry",
+    "ReplyCause",
+    "ReplyTally",
+    "check_files",
+    "check_page",
+    "excerpt",
+]
 
 MAX_CAUSES = 200  # that are counted apart: no more is kept, however large a file is
 SHOWN_OF_A_CAUSE = 3  # replies
@@ -54,6 +64,15 @@ class JudgedLine(NamedTuple):
     """Why the line holds no reply; empty when it holds one."""
     excerpt: tuple[str, str] | None = None
     """The reply and the request that would follow; None when they are not kept."""
+    entry: LedgerEntry | None = None
+    """What the ledger says of the attempt; None for a line of a recording."""
+    lacks_tools: bool = False
+    """Whether it calls a tool, and no tool was declared at all."""
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether the reply was handed on though it does not fit."""
+        return self.entry is not None and self.entry.outcome == "observed"
 
     @property
     def cause(self) -> ReplyCause:
@@ -73,6 +92,32 @@ class ReplyCause(NamedTuple):
         return min((Harm.accepting(code) for code in self.codes), key=lambda harm: harm.rank)
 
 
+OUTCOMES = ("ok", "fixed", "observed", "rejected", "failed")
+"""What becomes of calls: ``fixed`` are those that fit after a reply that was rejected."""
+
+
+class CallState(NamedTuple):
+    """What is known of one call of a ledger, whose lines come in any order."""
+
+    attempt: int = 0
+    """Number of its last attempt."""
+    outcome: str = ""
+    """What became of that one."""
+    is_corrected: bool = False
+    """Whether one of its replies was rejected."""
+
+    def after(self, entry: LedgerEntry) -> CallState:
+        """Return what is known with one more attempt of the call."""
+        is_corrected = self.is_corrected or entry.outcome == "rejected" or entry.tier > 0
+        last = max((self.attempt, self.outcome), (entry.attempt, entry.outcome))
+        return CallState(*last, is_corrected)
+
+    @property
+    def word(self) -> str:
+        """What became of the call, as one of :data:`OUTCOMES`."""
+        return "fixed" if self.outcome == "ok" and self.is_corrected else self.outcome
+
+
 @dataclass
 class ReplyTally:
     """Counts of what was found in the files read so far."""
@@ -85,6 +130,8 @@ class ReplyTally:
     """Replies that were read."""
     invalid: int = 0
     """Replies that do not fit."""
+    handed_on: int = 0
+    """Those of them that were handed on all the same, since a ledger says they were observed."""
     by_code: Counter[str] = field(default_factory=Counter[str])
     """Replies by code; a code counts once for each reply."""
     by_model: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
@@ -99,6 +146,18 @@ class ReplyTally:
     """The files that held no reply."""
     causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
     """Invalid replies by their cause."""
+    observed: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
+    """Those of them that were handed on, by their cause."""
+    without_tools: int = 0
+    """Replies that call a tool, while neither their line nor the caller declares any."""
+    calls: dict[str, CallState] = field(default_factory=dict[str, CallState])
+    """The calls of ledgers, by their ids."""
+    tokens: Counter[str] = field(default_factory=Counter[str])
+    """Tokens of the attempts in ledgers: ``input`` and ``output``."""
+    rejected_tokens: Counter[str] = field(default_factory=Counter[str])
+    """Those of them that were spent on replies that were rejected."""
+    seconds: float = 0.0
+    """Seconds that the attempts in ledgers took."""
 
     samples: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(default_factory=dict[Any, Any])
     """The first replies of each cause, each with its file and line."""
@@ -110,7 +169,13 @@ class ReplyTally:
             self.unreadable.append(entry)
             return
 
+        if judged.entry is not None:
+            self._add_attempt(judged.entry)
+            if judged.entry.outcome == "failed":
+                return
+
         self.replies += 1
+        self.without_tools += judged.lacks_tools
         for rates, name in ((self.by_model, judged.model), (self.by_tool, judged.tool)):
             rate = rates.setdefault(name, {"replies": 0, "invalid": 0})
             rate["replies"] += 1
@@ -125,14 +190,37 @@ class ReplyTally:
 
         self.invalid += 1
         where = {"file": str(path), "line": judged.line, "model": judged.model, "tool": judged.tool}
+        told = judged.entry
+        if told is not None:
+            where |= {"call": told.call, "attempt": told.attempt, "outcome": told.outcome}
         self.on_invalid({**where, "issues": list(judged.issues)})
 
         cause = judged.cause
+        self.handed_on += judged.is_observed
         if cause in self.causes or len(self.causes) < MAX_CAUSES:
             self.causes[cause] += 1
+            self.observed[cause] += judged.is_observed
             lines = self.samples.setdefault(cause, [])
             if judged.excerpt is not None and len(lines) < SHOWN_OF_A_CAUSE:
                 lines.append((f"{path.name}:{judged.line}", judged))
+
+    def _add_attempt(self, entry: LedgerEntry) -> None:
+        self.seconds += entry.seconds
+        self.tokens.update(entry.tokens)
+        if entry.outcome == "rejected":
+            self.rejected_tokens.update(entry.tokens)
+
+        self.calls[entry.call] = self.calls.get(entry.call, CallState()).after(entry)
+
+    @property
+    def by_outcome(self) -> dict[str, int]:
+        """How many calls of ledgers came to each outcome; empty without a ledger.
+
+        They are ``ok``, ``fixed`` (after a reply that was rejected), ``observed`` (handed on though
+        its reply does not fit), ``rejected`` and ``failed``.
+        """
+        counts = Counter(call.word for call in self.calls.values())
+        return {word: counts[word] for word in OUTCOMES if counts[word]}
 
     def codes(self) -> list[tuple[str, int]]:
         """Return how many replies had each code, sorted by their number, then by code."""
@@ -151,6 +239,22 @@ class ReplyTally:
         for kind, rates in (("model", self.by_model), ("tool", self.by_tool)):
             yield kind, dict(sorted(rates.items(), key=rank))
 
+    @property
+    def lacking(self) -> str:
+        """What is missing for the replies without tools, in words for a person."""
+        one = self.without_tools == 1
+        calling = "reply calls a tool" if one else "replies call tools"
+        declaring = "its line" if one else "their lines"
+        remedy = "declare them by --tools=FILE or --tools=module:name"
+        return f"{self.without_tools} {calling}, and {declaring} declared none: {remedy}"
+
+    @property
+    def spent(self) -> str:
+        """The tokens of the attempts in ledgers, in words for a person."""
+        all_ = f"{self.tokens['input']} in, {self.tokens['output']} out"
+        rejected = self.rejected_tokens
+        return f"{all_}; of rejected replies {rejected['input']} in, {rejected['output']} out"
+
     @staticmethod
     def label(kind: str, name: str) -> str:
         """Name a model or a tool for a person; ``kind`` is the word for what it is."""
@@ -165,9 +269,20 @@ class ReplyTally:
             "invalid": self.invalid,
             "by_code": dict(self.codes()),
             **{f"by_{kind}": rates for kind, rates in self.rates()},
+            "handed_on": self.handed_on,
+            "without_tools": self.without_tools,
+            "calls": len(self.calls),
+            "by_outcome": self.by_outcome,
+            "tokens": _both(self.tokens),
+            "rejected_tokens": _both(self.rejected_tokens),
+            "seconds": round(self.seconds, 6),
             "unreadable": self.unreadable,
             "empty": self.empty,
         }
+
+
+def _both(tokens: Counter[str]) -> dict[str, int]:
+    return {name: tokens[name] for name in ("input", "output")}
 
 
 MAX_SHOWN_CHARS = 800  # of a reply
@@ -218,7 +333,13 @@ class LineJudge:
         self._met: Counter[ReplyCause] = Counter()
 
     def judge(self, number: int, line: bytes) -> JudgedLine:
-        """Judge one line."""
+        """Judge one line; that of a ledger has its verdict."""
+        entry = read_entry(line)
+        if isinstance(entry, str):
+            return JudgedLine(number, reason=entry)
+        if entry is not None:
+            return self._recorded(number, entry)
+
         judged = self._judge.judge(number, line)
         if isinstance(judged, UnreadableLine):
             return JudgedLine(number, reason=judged.reason)
@@ -226,17 +347,32 @@ class LineJudge:
         recording = judged.recording
         faults = judged.verdict.issues if isinstance(judged.verdict, Invalid) else ()
         issues = [issue.to_dict() for issue in faults]
-        found = JudgedLine(number, recording.model, recording.called, issues)
-
-        if not issues or not self.settings[1] or len(self._met) >= MAX_CAUSES:
-            return found
-
-        self._met[found.cause] += 1
-        if self._met[found.cause] > SHOWN_OF_A_CAUSE:
+        lacks_tools = recording.called != NO_NAME and not judged.contract.tools
+        found = JudgedLine(
+            number, recording.model, recording.called, issues, lacks_tools=lacks_tools
+        )
+        if not self._is_sample(found):
             return found
 
         reply = capped(excerpt(recording.response, recording.api), MAX_SHOWN_CHARS)
         return found._replace(excerpt=(reply, _asked_next(judged)))
+
+    def _recorded(self, number: int, entry: LedgerEntry) -> JudgedLine:
+        issues = [{**issue} for issue in entry.issues]
+        found = JudgedLine(number, entry.model, entry.tool or NO_NAME, issues, entry=entry)
+        if not self._is_sample(found):
+            return found
+
+        reply = capped(printable(entry.reply or ""), MAX_SHOWN_CHARS)
+        return found._replace(excerpt=(reply, ""))
+
+    def _is_sample(self, found: JudgedLine) -> bool:
+        """Return whether a line is one of the first of its cause that are kept."""
+        if not found.issues or not self.settings[1] or len(self._met) >= MAX_CAUSES:
+            return False
+
+        self._met[found.cause] += 1
+        return self._met[found.cause] <= SHOWN_OF_A_CAUSE
 
 
 def _asked_next(judged: RecordedVerdict) -> str:
@@ -343,13 +479,18 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
     replies = _replies(tally.replies, "recorded ")
     part = "" if tally.complete else " Interrupted: this covers what was read so far."
     kind = "verdict good" if tally.replies and not tally.invalid else "verdict bad"
-    verdict = element("p", f"{tally.invalid} of {replies} did not fit.{part}", kind=kind)
+    words = f"{tally.invalid} of {replies} did not fit."
+    if tally.handed_on:
+        words += f" {_replies(tally.handed_on)} of them went on: only observed."
+    verdict = element("p", f"{words}{part}", kind=kind)
 
     unreadable = len(tally.unreadable)
     facts = {
         "Files": ", ".join(files),
         "Without a reply": ", ".join(tally.empty),
         "Unreadable": counted(unreadable, "line") if unreadable else "",
+        "Without tools": tally.lacking if tally.without_tools else "",
+        **(_ledger_facts(tally) if tally.calls else {}),
     }
 
     causes = sorted(tally.causes.items(), key=lambda item: (item[0].harm.rank, -item[1]))
@@ -362,6 +503,8 @@ def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
     worst += [_cause(tally, cause, anchor(_words(cause), taken)) for cause, _ in causes]
 
     footer = "Of each cause the first replies are shown. Nothing was sent anywhere."
+    if tally.calls:
+        footer += " A ledger keeps the form of a reply, and says what was decided at its time."
     return html.page(
         "Recorded replies",
         verdict,
@@ -378,7 +521,24 @@ def _replies(number: int, kind: str = "") -> str:
     return f"{number} {kind}{'reply' if number == 1 else 'replies'}"
 
 
+def _ledger_facts(tally: ReplyTally) -> dict[str, str]:
+    """Return what ledgers tell, by name."""
+    refused = sum(call.is_corrected for call in tally.calls.values())
+    observed = f"{_replies(tally.handed_on)} went on that would have been refused"
+    return {
+        "Observed only": observed if tally.handed_on else "",
+        "Enforced": f"{counted(refused, 'call')} had a reply refused" if refused else "",
+        "Tokens": tally.spent,
+        "Seconds": f"{tally.seconds:.1f}",
+    }
+
+
 def _charts(tally: ReplyTally) -> Iterator[ET.Element]:
+    if tally.calls:
+        yield element("h2", "By outcome")
+        outcomes = [(word, number, len(tally.calls)) for word, number in tally.by_outcome.items()]
+        yield html.shares(outcomes, ("calls", "of all", "share"))
+
     if tally.by_code:
         yield element("h2", "By issue code")
         codes = [(code, number, tally.replies) for code, number in tally.codes()]
@@ -401,29 +561,57 @@ def _words(cause: ReplyCause) -> str:
 
 
 def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
-    rows: list[ET.Element] = []
-    for where, judged in tally.samples[cause]:
-        reply, asked = judged.excerpt or ("", "")
-        model = [element("p", judged.model, kind="soft")] if judged.model != NO_NAME else []
-        faults = (
-            element("p", f"{issue['path'] or 'the whole'}: {issue['message']}")
-            for issue in judged.issues
-        )
-        left = element("td", element("div", where, kind="name"), *model, *faults)
+    """Make the section of a cause; of ledgers alone it has no column for what was not recorded."""
+    samples = tally.samples[cause]
+    is_recorded = any(judged.entry is None for _, judged in samples)
+    heads = ["Where", "What came"]
+    if is_recorded:
+        heads.append("What would have been sent")
 
-        following = element("pre", asked) if asked else "nothing: the call would have failed"
-        cells = (element("td", element("pre", reply)), element("td", following))
-        rows.append(element("tr", left, *cells, kind=f"finding {slug(cause.harm)}"))
+    rows: list[ET.Element] = []
+    for where, judged in samples:
+        reply, asked = judged.excerpt or ("", "")
+        cells = [_found(where, judged), element("td", element("pre", reply))]
+        if is_recorded:
+            cells.append(_following(judged, asked))
+
+        rows.append(element("tr", *cells, kind=f"finding {slug(cause.harm)}"))
 
     replies = _replies(tally.causes[cause])
     title = f" · {replies} · an app that takes it {cause.harm}"
+    if tally.observed[cause]:
+        title += f" · {tally.observed[cause]} only observed"
+
     return element(
         "section",
         html.linked("h3", place, html.dot(slug(cause.harm)), element("code", _words(cause)), title),
-        html.findings(("Where", "What came", "What would have been sent"), rows),
+        html.findings(heads, rows),
         kind="cause",
         id=place,
     )
+
+
+def _found(where: str, judged: JudgedLine) -> ET.Element:
+    """Make the cell that says where a reply came, from whom, and what is wrong with it."""
+    model = [element("p", judged.model, kind="soft")] if judged.model != NO_NAME else []
+    became: list[ET.Element] = []
+    if judged.entry is not None:
+        words = "only observed: it went on" if judged.is_observed else "enforced: it was refused"
+        became.append(element("p", words, kind="soft"))
+
+    faults = (
+        element("p", f"{issue['path'] or 'the whole'}: {issue['message']}")
+        for issue in judged.issues
+    )
+    return element("td", element("div", where, kind="name"), *model, *became, *faults)
+
+
+def _following(judged: JudgedLine, asked: str) -> ET.Element:
+    if asked:
+        return element("td", element("pre", asked))
+
+    words = "nothing: the call would have failed" if judged.entry is None else "not recorded"
+    return element("td", words)
 
 
 def _others(tally: ReplyTally) -> Iterator[ET.Element]:
