@@ -72,7 +72,7 @@ def test_calls_count_by_what_became_of_them(command: Command, tmp_path: Path) ->
     invalid = [attempt for attempt in replies if attempt.issues]
     rejected = [attempt for attempt in invalid if not attempt.observed]
     assert (result["replies"], result["invalid"]) == (len(replies), len(invalid))
-    assert result["handed_on"] == len(invalid) - len(rejected) > 0
+    assert result["observed"] == len(invalid) - len(rejected) > 0
     assert result["by_code"] == {FAULT.code: len(invalid)}
 
     counts = {"replies": len(replies), "invalid": len(invalid)}
@@ -188,7 +188,7 @@ def test_ledgers_stand_beside_recordings(command: Command, tmp_path: Path) -> No
     recorded = written(tmp_path, [GOOD, BAD])
     files = ledger_of(tmp_path, [[OBSERVED], [OK]])
     result = told(command, str(recorded), *map(str, files))
-    assert (result["replies"], result["invalid"], result["handed_on"]) == (4, 2, 1)
+    assert (result["replies"], result["invalid"], result["observed"]) == (4, 2, 1)
     assert result["by_outcome"] == {"ok": 1, "observed": 1}
 
 

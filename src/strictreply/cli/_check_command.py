@@ -171,6 +171,6 @@ def _print(tally: ReplyTally, screen: Console) -> None:
     invalid = tally.invalid
     replies = counted(tally.replies, "reply", "replies")
     more = f", {counted(unreadable, 'line', 'lines')} unreadable" if unreadable else ""
-    observed = f" ({tally.handed_on} only observed)" if tally.handed_on else ""
+    observed = f" ({tally.observed} only observed)" if tally.observed else ""
     found = f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{observed}{more}"
     screen.print(found if tally.replies or unreadable else "no replies found")
