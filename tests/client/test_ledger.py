@@ -467,7 +467,7 @@ def test_a_child_writes_a_file_of_its_own(tmp_path: Path) -> None:
     done = Event()
 
     def hold() -> None:
-        with ledger._lock:
+        with ledger._file.lock:
             held.set()
             done.wait()
 
@@ -491,7 +491,7 @@ def test_a_ledger_is_closed_with_its_last_holder(tmp_path: Path) -> None:
     """No file stays open behind a ledger that nobody holds."""
     ledger = Ledger(tmp_path / "ledger.jsonl")
     write(ledger)
-    descriptor: Any = ledger._descriptor
+    descriptor: Any = ledger._file._descriptor
     del ledger
     with pytest.raises(OSError, match=f"Errno {errno.EBADF}"):
         os.fstat(descriptor)

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
-from typing import ClassVar
 from weakref import WeakSet
 
 from strictreply.reading._decoding import is_json
@@ -47,9 +46,6 @@ class Ledger:
     that nothing is raised: what goes wrong is logged once by type, and counted in ``failures``.
     """
 
-    _all: ClassVar[WeakSet[Ledger]] = WeakSet()
-    _descriptor: int | None = None
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -64,31 +60,18 @@ class Ledger:
             if not is_count(number, 1):
                 raise ContractError(f"{name} must be a whole number, 1 or more")
 
-        self._path = Path(_checked(os.fspath(path)))
-        self._max_bytes = max_bytes
-        self._keep = keep
+        self._file = RotatingFile(_checked(os.fspath(path)), max_bytes, keep)
         self._redact = redact
-
-        self._lock = RLock()  # a signal's handler may make a call inside of another one
         self._told: set[str] = set()
         self._failures = 0
-        Ledger._all.add(self)
 
     def __repr__(self) -> str:
         """Show the path."""
-        return f"Ledger({str(self._path)!r})"
-
-    def __del__(self) -> None:
-        """Close the file of a ledger that nobody holds any more."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
+        return f"Ledger({str(self._file.path)!r})"
 
     @property
     def failures(self) -> int:
-        """How often something went wrong: a line that was not written, or a ``redact`` that raised.
-
-        They are those of this process.
-        """
+        """How often something went wrong: a line that was not written, a ``redact`` that raised."""
         return self._failures
 
     def write(
@@ -102,17 +85,13 @@ class Ledger:
         """
         try:
             entry = self._entry(attempt, call=call, mode=mode, model=model, tool=tool)
-            self._append(json.dumps(entry).encode() + b"\n")
+            self._file.append(json.dumps(entry).encode() + b"\n")
         except Exception as error:  # noqa: BLE001 - a call never fails by its ledger
             self._fail(error, "the line is lost")
 
     def close(self) -> None:
         """Close the file; a further line opens it again."""
-        with self._lock:
-            descriptor = self._descriptor
-            self._descriptor = None
-            if descriptor is not None:
-                os.close(descriptor)
+        self._file.close()
 
     def _entry(
         self, attempt: Attempt, *, call: str, mode: str, model: str, tool: str | None
@@ -151,18 +130,63 @@ class Ledger:
 
         return capped(excerpt(attempt.raw, attempt.api, mask), MAX_REPLY_CHARS)
 
-    def _append(self, line: bytes) -> None:
-        """Append a line by one write, so that nothing tears it."""
-        with self._lock:
-            descriptor, size = self._opened(len(line))
+    def _fail(self, error: Exception, outcome: str) -> None:
+        """Count what went wrong, and log its type once: its words may be the model's."""
+        kind = type(error).__name__
+        if isinstance(error, OSError) and error.errno is not None:
+            kind += f" ({errno.errorcode.get(error.errno, error.errno)})"
+
+        with self._file.lock:
+            self._failures += 1
+            is_new = kind not in self._told
+            self._told.add(kind)
+
+        if is_new:
+            logger.error("the ledger %s: %s: %s", printable(str(self._file.path)), kind, outcome)
+
+
+class RotatingFile:
+    """A file of whole lines, which gives its place to a new one before it grows too large."""
+
+    _descriptor: int | None = None
+
+    def __init__(self, path: Path, max_bytes: int, keep: int) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self.lock = RLock()  # a signal's handler may make a call inside of another one
+        _FILES.add(self)
+
+    def __del__(self) -> None:
+        """Close a file that nobody holds any more."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def append(self, line: bytes) -> None:
+        """Append a line by one write, so that nothing tears it; raise OSError where it cannot."""
+        with self.lock:
+            descriptor, size = self._ready(len(line))
             written = os.write(descriptor, line)
             if written < len(line):
                 os.ftruncate(descriptor, size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _opened(self, more: int) -> tuple[int, int]:
+    def close(self) -> None:
+        """Close the file; a further line opens it again."""
+        with self.lock:
+            descriptor = self._descriptor
+            self._descriptor = None
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def begin_child(self) -> None:
+        """Begin anew in a child process: a thread that is not there may have held the lock."""
+        self.lock = RLock()
+        self.close()
+
+    def _ready(self, more: int) -> tuple[int, int]:
         """Return the open file that has room for ``more`` bytes, and its size."""
-        path = self._path_here()
+        path = self.path.with_name(self.path.name.replace(PID, str(os.getpid())))
         descriptor = self._open(path)
         size = os.fstat(descriptor).st_size
 
@@ -174,9 +198,6 @@ class Ledger:
 
         return descriptor, size
 
-    def _path_here(self) -> Path:
-        return self._path.with_name(self._path.name.replace(PID, str(os.getpid())))
-
     def _open(self, path: Path) -> int:
         """Return the file of a path, open; one that somebody has moved away is begun anew."""
         if self._descriptor is not None and not _is_at(self._descriptor, path):
@@ -186,30 +207,13 @@ class Ledger:
 
         return self._descriptor
 
-    def _fail(self, error: Exception, outcome: str) -> None:
-        """Count what went wrong, and log its type once: its words may be the model's."""
-        kind = type(error).__name__
-        if isinstance(error, OSError) and error.errno is not None:
-            kind += f" ({errno.errorcode.get(error.errno, error.errno)})"
 
-        with self._lock:
-            self._failures += 1
-            is_new = kind not in self._told
-            self._told.add(kind)
-
-        if is_new:
-            logger.error("the ledger %s: %s: %s", printable(str(self._path)), kind, outcome)
-
-    def _begin_child(self) -> None:
-        """Begin anew in a child process: a thread that is not there may have held the lock."""
-        self._lock = RLock()
-        self._failures = 0
-        self.close()
+_FILES: WeakSet[RotatingFile] = WeakSet()
 
 
 def _begin_children() -> None:
-    for ledger in [*Ledger._all]:  # noqa: SLF001 - of this module
-        ledger._begin_child()  # noqa: SLF001 - of this module
+    for file in [*_FILES]:
+        file.begin_child()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
@@ -266,8 +270,8 @@ def _told_issue(issue: Issue) -> JSONObject:
     return {"code": issue.code, "path": printable(issue.path), "message": issue.message}
 
 
-def _checked(path: str | bytes) -> str:
-    """Return the path of a file that can be written; raise ContractError for any other."""
+def _checked(path: str | bytes) -> Path:
+    """Return the absolute path of a file that can be written; raise ContractError for any other."""
     if isinstance(path, bytes) or not path or "\0" in path:
         raise ContractError("path must be the path of a file, as text or a Path")
 
@@ -281,7 +285,7 @@ def _checked(path: str | bytes) -> str:
     if file.exists() and not file.is_file():
         raise ContractError(f"{file} is not a file: name one, which is made if it is not there")
 
-    return str(file.absolute())
+    return file.absolute()
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

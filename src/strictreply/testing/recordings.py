@@ -70,7 +70,8 @@ def check_files(
 ) -> ReplyTally:
     """Judge every recorded reply in JSONL files, ``.gz`` too, ``-`` for stdin; return the counts.
 
-    A reply is judged by the tools of its request, or by ``tools`` where that names none. Large
+    A reply is judged by the tools of its request, or by ``tools`` where that names none; a line of
+    a ledger counts as what it says. Large
     files are judged by ``jobs`` processes; ``tools`` is then what can be pickled, or a function
     that returns them. ``samples`` keeps the first replies of each cause, for :func:`check_page`.
     ``into`` is counted into, and has what was read so far when this is interrupted; ``on_line``
