@@ -7,13 +7,14 @@ import json
 import logging
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 from typing import Any
 
 import pytest
@@ -266,12 +267,13 @@ def test_files_rotate(tmp_path: Path) -> None:
 def test_a_line_beyond_the_bound_has_a_file_of_its_own(tmp_path: Path) -> None:
     """A bound below one line leaves a line a file, and loses none."""
     path = tmp_path / "ledger.jsonl"
-    ledger = Ledger(path, max_bytes=1, keep=2)
+    ledger = Ledger(path, max_bytes=1, keep=9)
     for number in (1, 2, 3):
         write(ledger, Attempt(number, {}))
 
     files = [path.with_name(f"{path.name}.2"), path.with_name(f"{path.name}.1"), path]
     assert [line["attempt"] for line in lines(*files)] == [1, 2, 3]
+    assert sorted(tmp_path.iterdir()) == sorted(files)
 
 
 @needs_posix
@@ -422,17 +424,22 @@ def test_a_line_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
 def test_threads_share_a_ledger(tmp_path: Path) -> None:
     """The lines of all threads are there, each whole, across rotations."""
     path = tmp_path / "ledger.jsonl"
-    ledger = Ledger(path, max_bytes=20_000, keep=20)
+    ledger = Ledger(path, max_bytes=2_000, keep=100)
+    interval = sys.getswitchinterval()
 
     def work(thread: int) -> None:
         for number in range(1, 51):
             write(ledger, Attempt(number, {}, RAW), call=f"{thread:x}")
 
     threads = [Thread(target=work, args=(thread,)) for thread in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
 
     files = [*tmp_path.iterdir()]
     found = [(line["call"], line["attempt"]) for line in lines(*files)]
@@ -451,7 +458,14 @@ def run_in_child(work: Callable[[], None]) -> int:
         finally:
             os._exit(status)
 
-    assert os.waitpid(child, 0) == (child, 0)
+    # ends a child that waits for what never comes
+    timer = Timer(30, os.kill, (child, signal.SIGKILL))
+    timer.start()
+    try:
+        assert os.waitpid(child, 0) == (child, 0)
+    finally:
+        timer.cancel()
+
     return child
 
 
