@@ -234,7 +234,10 @@ class Observation:
             with unharmed("telemetry"):
                 telemetry.observed(self._plan, self._client.unwrapped, attempt, judging=judging)
 
-        told: Awaitable[None] | None = self._client._told(attempt)  # noqa: SLF001
+        told: Awaitable[None] | None = self._client._told(  # noqa: SLF001
+            attempt,
+            self._client._ledger_of(self._plan),  # noqa: SLF001
+        )
         return told
 
 

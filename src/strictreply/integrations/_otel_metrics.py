@@ -19,9 +19,8 @@ from strictreply import (
     ReplyRejected,
     TransportFailed,
 )
-from strictreply.core import CallPlan
 from strictreply.core.calls import unharmed
-from strictreply.wires import wire_named
+from strictreply.wires import called_tool, wire_named
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram, Meter
@@ -187,13 +186,6 @@ def outcome_of(error: BaseException) -> str:
     return next(ends, ABANDONED)
 
 
-def mode_of(ask: CallPlan) -> str:
-    """Return ``enforce``, ``observe``, or ``partial`` where only some tools are enforced."""
-    if ask.enforced is None:
-        return "enforce"
-    return "partial" if ask.enforced else "observe"
-
-
 def tokens_of(attempt: Attempt) -> tuple[tuple[str, int], ...]:
     """Return the tokens of an ask, by their type."""
     usage = attempt.usage
@@ -259,11 +251,8 @@ def _first_tool(attempt: Attempt, declared: Collection[str]) -> str | None:
 
     None when there is no call, or one of a name that the model made up.
     """
-    draft = wire_named(attempt.api).draft_in(attempt.raw)
-    if draft is None or not draft.calls:
-        return _scoped_tool(attempt, declared)
-
-    return _declared(draft.calls[0].name, declared)
+    tool = called_tool(attempt.raw, attempt.api)
+    return _scoped_tool(attempt, declared) if tool is None else _declared(tool, declared)
 
 
 def _tool_of_issue(issue: Issue, attempt: Attempt, declared: Collection[str]) -> str | None:

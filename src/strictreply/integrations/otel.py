@@ -33,7 +33,6 @@ from strictreply.integrations._otel_metrics import (
     GivenAttributes,
     Metrics,
     is_attribute,
-    mode_of,
     read_attributes,
     tokens_of,
 )
@@ -210,7 +209,7 @@ class OpenTelemetry:
             return
 
         began = time.perf_counter()
-        place = self._place(client, ask.wire.name, str(ask.base.model or ""), mode_of(ask))
+        place = self._place(client, ask.wire.name, str(ask.base.model or ""), ask.mode)
         span = self._start_call(place)
         is_recorded = not seen if self._asks is None else self._asks
         observed = ObservedCall(self, ask, place, span, is_recorded=is_recorded)
@@ -240,7 +239,7 @@ class OpenTelemetry:
             return
 
         with unharmed("telemetry"):
-            place = self._place(client, ask.wire.name, str(ask.base.model or ""), mode_of(ask))
+            place = self._place(client, ask.wire.name, str(ask.base.model or ""), ask.mode)
             declared = {tool.name for tool in ask.contract.tools}
             ending = CallEnding(declared)
             tool = ending.follow(attempt)
