@@ -209,10 +209,10 @@ class RotatingFile:
         self.lock = RLock()  # a signal's handler may make a call inside of another one
         _FILES.add(self)
 
-    def __del__(self) -> None:
-        """Close a file that nobody holds any more."""
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        """Close a file that nobody holds any more; at the end of a program ``os`` may be gone."""
         if self._descriptor is not None:
-            os.close(self._descriptor)
+            close(self._descriptor)
 
     def append(self, line: bytes) -> None:
         """Append a line by one write, so that nothing tears it; raise OSError where it cannot."""
