@@ -16,7 +16,7 @@ from strictreply.values._limits import Mode
 
 OBSERVING = "observe"
 
-GivenMode: TypeAlias = Mode | Callable[[], Mode] | None
+GivenMode: TypeAlias = Mode | Callable[[], str] | None
 """A mode, or a function without arguments that returns it; None for that of the environment."""
 
 GivenTools: TypeAlias = Collection[str] | Callable[[], Collection[str]] | None
