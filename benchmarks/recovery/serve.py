@@ -26,14 +26,14 @@ def model_path() -> Path:
 
 
 def parameters(threads: int) -> xllamacpp.CommonParams:
-    """Set up the server with one slot: the same seed gives the same text."""
+    """Set up the server with one slot, which keeps the prompt that the styles of a row share."""
     params = xllamacpp.CommonParams()
     params.model.path = str(model_path())
     params.port = 0  # any that is free
     params.n_parallel = 1
 
     params.n_ctx = CONTEXT
-    params.cache_prompt = False
+    params.cache_prompt = True
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.use_jinja = True
 

@@ -10,15 +10,14 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 import strictreply as sr
 
 ROWS = Path(__file__).with_name("rows.jsonl")
 SEED = 33
-ROWS_A_TASK = 80
 
 _NAMES = ("Anna Weber", "Jonas Lind", "Mara Costa", "Peter Novak", "Lea Martin", "Omar Haddad")
 _CITIES = ("Oslo", "Porto", "Graz", "Leeds", "Turin", "Ghent", "Lyon", "Krakow")
@@ -55,7 +54,7 @@ class Invoice(BaseModel):
     """An invoice."""
 
     buyer: Buyer
-    lines: list[Line]
+    lines: Annotated[list[Line], Field(max_length=3)]
     currency: Literal["EUR", "USD"]
     paid: bool
 
@@ -78,6 +77,8 @@ class Task:
     """The contract: tools or an answer."""
     text: Callable[[random.Random], str]
     """Makes the text of a row."""
+    rows: int
+    """How many rows there are of it."""
     request: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Further keywords of each request."""
 
@@ -86,7 +87,9 @@ def _order(dice: random.Random) -> str:
     count = dice.randint(2, 9)
     product = dice.choice(_GOODS)
     when = dice.choice(("It is urgent.", "There is no hurry."))
-    said = f"{dice.choice(_NAMES)} from {dice.choice(_CITIES)} wants {count} pieces of the {product}."
+    said = (
+        f"{dice.choice(_NAMES)} from {dice.choice(_CITIES)} wants {count} pieces of the {product}."
+    )
     return f"Extract the order as JSON. {said} {when}"
 
 
@@ -105,7 +108,7 @@ def _support(dice: random.Random) -> str:
 
 
 def _invoice(dice: random.Random) -> str:
-    products = dice.sample(_GOODS, dice.randint(1, 3))
+    products = dice.sample(_GOODS, dice.randint(1, 2))
     currency = dice.choice(("EUR", "USD"))
     lines = ", ".join(
         f"{dice.randint(1, 5)} x {product} at {dice.randint(5, 90)}.{dice.choice(('00', '50'))}"
@@ -117,23 +120,24 @@ def _invoice(dice: random.Random) -> str:
 
 
 TASKS: Mapping[str, Task] = {
-    "extraction": Task({"answer": Order}, _order, {"max_tokens": 160}),
+    "extraction": Task({"answer": Order}, _order, 90, {"max_tokens": 160}),
     "tool": Task(
         {"tools": (sr.tool(track_parcel), sr.tool(open_ticket))},
         _support,
+        90,
         {"max_tokens": 120, "tool_choice": "required"},
     ),
-    "nested": Task({"answer": Invoice}, _invoice, {"max_tokens": 280}),
+    "nested": Task({"answer": Invoice}, _invoice, 30, {"max_tokens": 224}),
 }
 """An object from a text, one tool of two that must be called, and an answer of objects in lists."""
 
 
 def made_rows() -> Iterator[dict[str, Any]]:
-    """Make all rows: of each task as many, each with the seed that its requests send."""
-    dice = random.Random(SEED)
+    """Make all rows, each with the seed that its requests send."""
+    dice = random.Random(SEED)  # noqa: S311 - texts, no secrets
     number = 0
     for name, task in TASKS.items():
-        for _ in range(ROWS_A_TASK):
+        for _ in range(task.rows):
             yield {"task": name, "messages": task.text(dice), "seed": SEED + 2 * number}
             number += 1
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from strictreply.loop._sqlite_sessions import SQLiteSessionStore
     from strictreply.loop.invoke_result import InvokeFailed, IterationsExceeded
     from strictreply.loop.values import Decision
+    from strictreply.measuring._measuring import measure
+    from strictreply.measuring._report import MeasureReport
     from strictreply.reading._incremental import Partial
     from strictreply.retry._policy import RetryPolicy
     from strictreply.retry._steering import TieredSteering
@@ -95,6 +97,7 @@ __all__ = [
     "Ledger",
     "Limits",
     "LoopPolicy",
+    "MeasureReport",
     "NextRequest",
     "Partial",
     "Provisional",
@@ -126,6 +129,7 @@ __all__ = [
     "arun_stream",
     "batch",
     "guarded",
+    "measure",
     "run",
     "run_stream",
     "tool",
@@ -152,6 +156,8 @@ _MODULES = {
     "loop._run_values": "Run",
     "loop._sqlite_sessions": "SQLiteSessionStore",
     "loop.values": "Decision",
+    "measuring._measuring": "measure",
+    "measuring._report": "MeasureReport",
     "values._errors": (
         "AbortRun CallFailed ContractError ContractWarning Reason ReplyHalted ReplyRejected "
         "StrictReplyError ToolArgumentsError ToolError ToolExecutionError ToolResultError "

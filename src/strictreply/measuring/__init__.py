@@ -4,7 +4,7 @@
 """
 
 from strictreply.measuring._measuring import Progress, measure
-from strictreply.measuring._report import FirstReplies, MeasureReport, Recovery, wilson
+from strictreply.measuring._report import FirstReplies, MeasureReport, Recovery, percent, wilson
 from strictreply.measuring._styles import STYLES, BadReply, FirstRequest, Reask, Style, styles_of
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Recovery",
     "Style",
     "measure",
+    "percent",
     "styles_of",
     "wilson",
 ]

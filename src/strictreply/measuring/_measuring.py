@@ -17,12 +17,13 @@ from os import PathLike
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
-from strictreply import Contract, ContractError, Invalid, Usage, Valid
-from strictreply.core import Channel, JSON, JSONObject, classify, shape
+from strictreply import Contract, ContractError, Invalid, Usage, Valid, Verdict
+from strictreply.core import JSON, JSONObject, classify, shape
 from strictreply.core.arguments import is_count, is_duration
 from strictreply.core.forms import as_json
+from strictreply.core.judging import ContractKeywords
 from strictreply.measuring._journal import Came, MeasureJournal, digest_of
 from strictreply.measuring._report import FirstReplies, MeasureReport, Recovery, Stop
 from strictreply.measuring._styles import (
@@ -42,6 +43,9 @@ FIRST = "first"
 
 ALL = "all"
 """The task of rows that name none."""
+
+NO_REPLY = "no_reply"
+"""The kind of a response in which there is no reply to judge."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -78,14 +82,12 @@ class _RowOutcome:
     """Whether every style that applies has an answer."""
 
 
-def measure(
+def measure(  # noqa: PLR0913 - one parameter a setting
     client: Any,
     rows: Iterable[Mapping[str, Any] | str],
     *,
     model: str,
-    tools: Iterable[object] = (),
     answer: object = str,
-    channel: Channel = "native",
     styles: Iterable[str | Style] = tuple(STYLES),
     request: Mapping[str, Any] = _NOTHING,
     plain: bool = False,
@@ -95,16 +97,16 @@ def measure(
     max_rows: int | None = None,
     max_seconds: float | None = None,
     on_progress: Callable[[Progress], object] = lambda _: None,
-    clock: Callable[[], float] = time.monotonic,
+    **contract: Unpack[ContractKeywords],
 ) -> MeasureReport:
     """Measure how often a model's first replies fit, and which style of asking again fixes others.
 
     ``client`` is a sync client of the openai SDK that is not wrapped, ``rows`` are texts, or
     mappings with ``messages`` (a text or a list of turns) and, if they like, a ``task`` to count
-    by and a ``seed``. ``tools``, ``answer`` and ``channel`` are those of :class:`Contract`,
-    ``request`` has further keywords of each request, such as ``temperature``. Each row is asked
-    once; each of the ``styles``, by name or as a :class:`Style`, then asks once more for each bad
-    reply, so that all styles are compared on the same replies.
+    by and a ``seed``. ``tools``, ``answer`` and the other keywords of :class:`Contract` say what a
+    reply may be; ``request`` has further keywords of each request, such as ``temperature``. Each
+    row is asked once; each of the ``styles``, by name or as a :class:`Style`, then asks once more
+    for each bad reply, so that all styles are compared on the same replies.
 
     ``plain`` leaves out the ``response_format`` that a typed answer adds, as for an endpoint that
     refuses it: only the style ``constrained`` sends one. ``seed`` is sent with the first request of
@@ -118,13 +120,13 @@ def measure(
     ContractError when a row or a setting is wrong, OSError as files do.
     """
     _refuse_settings(client, concurrency, max_rows, max_seconds)
-    given = Contract(tools=tools, answer=answer, channel=channel)
+    given = Contract(answer=answer, **contract)
     keywords = {**request, "model": model}
     wanted = list(_asked_of(rows, given, keywords, seed))
     kept = wanted if max_rows is None else wanted[:max_rows]
 
     with closing(MeasureJournal(None if journal is None else Path(journal))) as file:
-        run = _Run(client, given, styles_of(styles), file, plain=plain, clock=clock)
+        run = _Run(client, given, styles_of(styles), file, plain=plain)
         outcomes = run.outcomes_of(kept, concurrency, max_seconds, on_progress)
 
     stopped = run.stopped or ("rows" if len(kept) < len(wanted) else "")
@@ -138,11 +140,13 @@ def _refuse_settings(
     completions = getattr(getattr(client, "chat", None), "completions", None)
     create = getattr(completions, "create", None)
     if not callable(create) or iscoroutinefunction(create):
-        raise ContractError("client must be a sync client with chat.completions.create, as OpenAI()")
+        raise ContractError(
+            "client must be a sync client with chat.completions.create, as OpenAI()"
+        )
     if callable(getattr(client, "exchange", None)):
         raise ContractError("client is wrapped already: pass the one that wrap() was given")
 
-    if not is_count(concurrency) or concurrency < 1:
+    if not is_count(concurrency, 1):
         raise ContractError("concurrency must be a whole number from 1 on")
     if max_rows is not None and not is_count(max_rows):
         raise ContractError("max_rows must be a whole number, or None")
@@ -199,14 +203,12 @@ class _Run:
         journal: MeasureJournal,
         *,
         plain: bool,
-        clock: Callable[[], float],
     ) -> None:
         self._client = client
         self._given = given
         self._styles = styles
         self._journal = journal
         self._plain = plain
-        self._clock = clock
 
         self._lock = Lock()
         self._consecutive = 0
@@ -227,14 +229,14 @@ class _Run:
         Ctrl-C lets the calls under way end, and begins no other.
         """
         found: dict[int, _RowOutcome] = {}
-        began = self._clock()
+        began = time.monotonic()
         left = iter(rows)
         under_way: dict[Future[_RowOutcome], int] = {}
 
         with ThreadPoolExecutor(concurrency, thread_name_prefix="measure") as threads:
             try:
                 while True:
-                    late = max_seconds is not None and self._clock() - began >= max_seconds
+                    late = max_seconds is not None and time.monotonic() - began >= max_seconds
                     if late and len(found) + len(under_way) < len(rows):
                         self.stopped = self.stopped or "seconds"
 
@@ -270,10 +272,7 @@ class _Run:
 
         verdict = first.after(came.response)
         if not isinstance(verdict, BadReply):
-            is_bad = isinstance(verdict, Invalid)
-            outcome.kind = verdict.issues[0].code if is_bad else None
-            if verdict is None:
-                outcome.kind = "no_reply"
+            outcome.kind = _kind_of(verdict)
             outcome.is_whole = True
             return outcome
 
@@ -312,14 +311,14 @@ class _Run:
                 return None
             self.requests += 1
 
-        began = self._clock()
+        began = time.monotonic()
         try:
             response: JSON = as_json(self._client.chat.completions.create(**request))
         except Exception as error:  # noqa: BLE001 - whatever an SDK and its HTTP library raise
             self._count_failure(error)
             return None
 
-        came = Came(response, self._clock() - began)
+        came = Came(response, time.monotonic() - began)
         self._journal.add(digest, came)
         with self._lock:
             self._consecutive = 0
@@ -333,6 +332,14 @@ class _Run:
             if self._consecutive >= MAX_FAILURES:
                 self.stopped = "failures"
                 self._is_over = True
+
+
+def _kind_of(verdict: Verdict[Any] | None) -> str | None:
+    """Return the kind of a first reply that nothing is asked after; None where it fits."""
+    if verdict is None:
+        return NO_REPLY
+
+    return verdict.issues[0].code if isinstance(verdict, Invalid) else None
 
 
 def _tried(task: str, bad: BadReply, style: Style, reask: Reask, came: Came) -> Recovery:

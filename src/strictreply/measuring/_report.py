@@ -70,6 +70,16 @@ class Recovery:
         """The Wilson interval of the share at 95 %, from 0 to 1."""
         return wilson(self.recovered, self.n)
 
+    @property
+    def tokens_each(self) -> float:
+        """Tokens of one request and its reply on average; 0 where nothing was asked."""
+        return (self.prompt_tokens + self.completion_tokens) / max(self.n, 1)
+
+    @property
+    def seconds_each(self) -> float:
+        """Seconds of one call on average; 0 where nothing was asked."""
+        return self.seconds / max(self.n, 1)
+
     def to_dict(self) -> JSONObject:
         """Return the counts and the interval as JSON."""
         low, high = self.interval
@@ -120,7 +130,9 @@ class FirstReplies:
 
 def _summed(one: Any, other: Any) -> dict[str, Any]:
     """Return the sums of the numbers of two values."""
-    numbers = [each.name for each in fields(one) if isinstance(getattr(one, each.name), int | float)]
+    numbers = [
+        each.name for each in fields(one) if isinstance(getattr(one, each.name), int | float)
+    ]
     return {name: getattr(one, name) + getattr(other, name) for name in numbers}
 
 
@@ -235,12 +247,12 @@ def _own(kind: type, value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _grouped(recoveries: Iterable[Recovery], names: Sequence[str]) -> tuple[Recovery, ...]:
     """Sum recoveries that are about the same; what they are not grouped by is emptied."""
-    emptied = {name: "" for name in ("task", "kind") if name not in names}
     found: dict[tuple[str, ...], Recovery] = {}
 
     for each in recoveries:
         key = tuple(getattr(each, name) for name in names)
-        one = replace(each, **emptied)
+        task = each.task if "task" in names else ""
+        one = replace(each, task=task, kind=each.kind if "kind" in names else "")
         found[key] = found[key] + one if key in found else one
 
     return tuple(found.values())
@@ -267,10 +279,9 @@ def _first_cells(first: FirstReplies) -> tuple[str, ...]:
 
 
 def _recovery_cells(one: Recovery) -> tuple[str, ...]:
-    tokens = (one.prompt_tokens + one.completion_tokens) / max(one.n, 1)
-    seconds = one.seconds / max(one.n, 1)
     counts = (str(one.n), str(one.recovered), percent(one.interval))
-    return one.task, one.style, *counts, f"{tokens:.0f}", f"{seconds:.2f}"
+    costs = (f"{one.tokens_each:.0f}", f"{one.seconds_each:.2f}")
+    return one.task, one.style, *counts, *costs
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

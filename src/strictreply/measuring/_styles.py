@@ -187,8 +187,9 @@ def _fresh(bad: BadReply) -> Reask | None:
     """Send the first request, its last turn with the correction in place of the bad turn."""
     lines: list[str] = []
     for context in bad.contexts():
-        words = _AtTier(_SCHEMA_TIER).correction(context)
-        lines += words.splitlines()[1:]
+        # the first line is about a bad turn above it; where it is all, it says what was wrong
+        _, *more = _AtTier(_SCHEMA_TIER).correction(context).splitlines()
+        lines += more or [_OURS.correction(context)]
 
     turns: list[Any] = list(bad.request["messages"])
     last = turns[-1]
@@ -240,9 +241,7 @@ def _constrained(bad: BadReply) -> Reask | None:
 
 def _union(bad: BadReply) -> Reask:
     held = bad.contract.replace(channel="text")
-    asked = {
-        name: value for name, value in bad.first.asked.items() if name not in _TOOL_MEMBERS
-    }
+    asked = {name: value for name, value in bad.first.asked.items() if name not in _TOOL_MEMBERS}
     request = held.next_request(asked).request or {}
     return Reask({**request, FORMAT: _json_schema("reply", union_schema(held))}, held.check)
 
