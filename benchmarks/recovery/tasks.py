@@ -120,14 +120,14 @@ def _invoice(dice: random.Random) -> str:
 
 
 TASKS: Mapping[str, Task] = {
-    "extraction": Task({"answer": Order}, _order, 90, {"max_tokens": 160}),
+    "extraction": Task({"answer": Order}, _order, 90, {"max_tokens": 96}),
     "tool": Task(
         {"tools": (sr.tool(track_parcel), sr.tool(open_ticket))},
         _support,
         90,
-        {"max_tokens": 120, "tool_choice": "required"},
+        {"max_tokens": 80, "tool_choice": "required"},
     ),
-    "nested": Task({"answer": Invoice}, _invoice, 30, {"max_tokens": 224}),
+    "nested": Task({"answer": Invoice}, _invoice, 30, {"max_tokens": 176}),
 }
 """An object from a text, one tool of two that must be called, and an answer of objects in lists."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, unwrap
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -139,7 +139,7 @@ def _refuse_settings(
     """Raise ContractError for a client that cannot be asked, or a bound that is none."""
     completions = getattr(getattr(client, "chat", None), "completions", None)
     create = getattr(completions, "create", None)
-    if not callable(create) or iscoroutinefunction(create):
+    if not callable(create) or iscoroutinefunction(unwrap(create)):
         raise ContractError(
             "client must be a sync client with chat.completions.create, as OpenAI()"
         )
