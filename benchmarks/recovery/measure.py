@@ -2,7 +2,7 @@
 
 It serves SmolLM2-135M-Instruct by llama.cpp, asks about rows.jsonl, and writes results.json, of
 which ``tools/write_recovery.py`` makes docs/recovery.md. A run that was ended goes on where its
-journal ends: ``--journal`` (``.measure.jsonl`` beside the results).
+journal ends: ``--journal``, ``.measure.jsonl`` beside the results.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -95,7 +95,8 @@ def main() -> None:
         with served(options.threads) as base_url:
             report = measured(base_url, options.journal, options.rows)
 
-    how = {"seed": SEED, "temperature": TEMPERATURE, "python": platform.python_version()}
+    day = datetime.now(UTC).date().isoformat()
+    how = {"seed": SEED, "temperature": TEMPERATURE, "date": day}
     written = json.dumps({"how": how, **report.to_dict()}, indent=1)
     options.out.write_text(written + "\n", encoding="utf-8")
     print(report)

@@ -27,11 +27,15 @@ def rows(tmp_path: Path) -> Path:
     return path
 
 
+def measuring(rows: Path, styles: str) -> list[str]:
+    """Return the words of the command for an answer."""
+    return ["measure", str(rows), "--answer", PERSON, "--plain", "--styles", styles]
+
+
 def test_what_is_printed(command: Command, serve: Serve, rows: Path) -> None:
     """The tables are on stdout, the progress on stderr, and a further start asks for nothing."""
     model = WeakModel()
-    words = ("measure", str(rows), "--answer", PERSON, "--plain", "--styles", "again,constrained")
-    words = (*words, "--base-url", serve(model), "--model", "m")
+    words = [*measuring(rows, "again,constrained"), "--base-url", serve(model), "--model", "m"]
     done = command(*words)
     assert (done.exit_code, len(model.requests)) == (0, 9)
 
@@ -73,8 +77,8 @@ def test_a_call_that_fails_is_told_and_repeated(command: Command, serve: Serve, 
             return error_reply(503, "busy")
         return completion(assistant(BAD))
 
-    words = ("measure", str(rows), "--answer", PERSON, "--plain", "--styles", "again")
-    words = (*words, "--base-url", serve(answer), "--model", "m", "--concurrency", "1")
+    url = serve(answer)
+    words = [*measuring(rows, "again"), "--base-url", url, "--model", "m", "--concurrency", "1"]
     done = command(*words)
     assert (done.exit_code, "(HTTP 503)" in done.stdout) == (Status.FAILED, True)
 
