@@ -28,7 +28,7 @@ from strictreply.measuring import MeasureReport, Progress, measure
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RESULTS = HERE / "results.json"
-SERVING = ROOT / ".venv-llamacpp" / "bin" / "python"
+SERVING = ROOT / ".venv-measure" / "bin" / "python"
 MODEL = "SmolLM2-135M-Instruct.Q4_1"
 TEMPERATURE = 0.7
 TIMEOUT = 120.0  # seconds for one call
