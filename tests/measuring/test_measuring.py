@@ -240,6 +240,22 @@ def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path) -> None:
     assert (model.requests, other.read_text()) == ([], '{"messages": "x"}\n')
 
 
+def test_one_journal_has_one_writer(tmp_path: Path) -> None:
+    """A journal that another run writes is refused before anything is asked."""
+    pytest.importorskip("fcntl")
+    journal = tmp_path / "journal.jsonl"
+    models = [WeakModel(), WeakModel()]
+    refused: list[ContractError] = []
+
+    def meanwhile(_: Progress) -> None:
+        with pytest.raises(ContractError) as caught:
+            measured(models[1], journal=journal)
+        refused.append(caught.value)
+
+    measured(models[0], ROWS[:1], journal=journal, on_progress=meanwhile)
+    assert (len(refused), models[1].requests) == (1, [])
+
+
 def test_failed_calls_are_counted_and_compared_with_nothing(tmp_path: Path) -> None:
     """A row at which a call of any style failed counts for no style; the next run repeats that call
     alone.
@@ -276,6 +292,40 @@ def test_failed_calls_are_counted_and_compared_with_nothing(tmp_path: Path) -> N
     assert (report.rows, report.unfinished, report.failures) == (3, 0, {})
     assert [(one.style, one.n) for one in report.recoveries] == [("again", 3), ("ours", 3)]
     assert len(served) - before == 1
+
+
+def test_a_style_that_the_endpoint_refuses(tmp_path: Path) -> None:
+    """A refused request is that style's result, is asked once, and takes no row from the others."""
+    served: list[JSONObject] = []
+
+    def answer(request: JSONObject) -> Any:
+        served.append(request)
+        if "response_format" in request:
+            return error_reply(400, "unknown parameter: response_format")
+        return completion(assistant(BAD))
+
+    for _ in range(2):
+        report = sr.measure(
+            openai_client(answer),
+            ROWS,
+            model="weak",
+            answer=Person,
+            plain=True,
+            journal=tmp_path / "journal.jsonl",
+        )
+        found = {one.style: (one.n, one.recovered, one.refused) for one in report.by_style()}
+        assert found == {name: (4, 0, 4 if name == "constrained" else 0) for name in ANSWERING}
+        assert (report.rows, report.failures) == (4, {})
+
+    assert len(served) == 4 * (1 + len(ANSWERING))
+
+
+def test_a_mistake_of_the_program_is_raised() -> None:
+    """What is no failure of a call, such as an unknown keyword, is no figure of a measurement."""
+    model = WeakModel()
+    with pytest.raises(TypeError):
+        measured(model, request={"no_such_keyword": 1})
+    assert model.requests == []
 
 
 def test_an_endpoint_that_is_down_is_left_alone() -> None:

@@ -1,7 +1,8 @@
 """What came to each request of a measurement, in a file that survives a kill.
 
 Each line is one response under the digest of its request, so that another start asks for nothing
-twice, and a changed row, prompt or style is asked anew. Calls that failed are not in it.
+twice, and a changed row, prompt or style is asked anew. Calls that failed are not in it, but those
+whose request itself was refused.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ from strictreply.core.forms import as_json
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """A response, and the seconds that its call took."""
+    """What came to a request: a response, or the refusal of the request itself."""
 
     response: JSON
+    """The response, unchanged; None where the request was refused."""
     seconds: float
+    """Seconds that the call took."""
+    refused: str = ""
+    """How the endpoint has refused the request; empty where it did not."""
 
 
 def digest_of(style: str, row: int, request: Mapping[str, Any]) -> str:
@@ -59,7 +64,7 @@ class MeasureJournal:
                 break  # the process was killed while it wrote
             try:
                 read = json.loads(line)
-                came = Came(read["response"], float(read["seconds"]))
+                came = Came(read["response"], float(read["seconds"]), read.get("refused", ""))
                 self._known[read["request"]] = came
             except (ValueError, KeyError, TypeError):
                 file.close()

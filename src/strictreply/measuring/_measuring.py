@@ -38,6 +38,9 @@ from strictreply.measuring._styles import (
 MAX_FAILURES = 20
 """Consecutive calls that may fail before a measurement stops."""
 
+REFUSALS = frozenset({400, 413, 422})
+"""The statuses by which an endpoint refuses a request itself: it would do so again."""
+
 FIRST = "first"
 """Stands for the first request where a style's name stands for another."""
 
@@ -116,8 +119,9 @@ def measure(  # noqa: PLR0913 - one parameter a setting
     ``max_rows`` rows are measured, and no row is begun after ``max_seconds`` seconds; None is no
     limit. ``on_progress`` is called after each row.
 
-    Calls that fail are counted in the report, and after 20 in a row the measurement stops. Raises
-    ContractError when a row or a setting is wrong, OSError as files do.
+    Calls that fail are counted in the report, and after 20 in a row the measurement stops. A
+    request of a style that the endpoint refuses (status 400, 413, 422) has recovered nothing.
+    Raises ContractError when a row or a setting is wrong, OSError as files do.
     """
     _refuse_settings(client, concurrency, max_rows, max_seconds)
     given = Contract(answer=answer, **contract)
@@ -314,20 +318,26 @@ class _Run:
         began = time.monotonic()
         try:
             response: JSON = as_json(self._client.chat.completions.create(**request))
-        except Exception as error:  # noqa: BLE001 - whatever an SDK and its HTTP library raise
-            self._count_failure(error)
-            return None
+            came = Came(response, time.monotonic() - began)
+        except Exception as error:
+            failure = classify(error)
+            if failure is None:
+                raise  # a mistake of a program, not of a call
+            if style == FIRST or failure.status_code not in REFUSALS:
+                self._count_failure(str(failure))
+                return None
 
-        came = Came(response, time.monotonic() - began)
+            came = Came(None, time.monotonic() - began, str(failure))
+
         self._journal.add(digest, came)
         with self._lock:
             self._consecutive = 0
 
         return came
 
-    def _count_failure(self, error: Exception) -> None:
+    def _count_failure(self, words: str) -> None:
         with self._lock:
-            self.failures[str(classify(error))] += 1
+            self.failures[words] += 1
             self._consecutive += 1
             if self._consecutive >= MAX_FAILURES:
                 self.stopped = "failures"
@@ -344,15 +354,17 @@ def _kind_of(verdict: Verdict[Any] | None) -> str | None:
 
 def _tried(task: str, bad: BadReply, style: Style, reask: Reask, came: Came) -> Recovery:
     usage = Usage.of(came.response)
+    is_recovered = not came.refused and isinstance(reask.judge(came.response), Valid)
     return Recovery(
         task=task,
         kind=bad.issues[0].code,
         style=style.name,
         n=1,
-        recovered=int(isinstance(reask.judge(came.response), Valid)),
+        recovered=int(is_recovered),
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         seconds=came.seconds,
+        refused=int(bool(came.refused)),
     )
 
 

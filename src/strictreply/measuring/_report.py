@@ -59,6 +59,8 @@ class Recovery:
     """Tokens of the replies to them."""
     seconds: float = 0.0
     """Seconds of these calls together."""
+    refused: int = 0
+    """Requests that the endpoint refused, such as for their ``response_format``: not recovered."""
 
     @property
     def share(self) -> float:
@@ -230,6 +232,10 @@ class MeasureReport:
             heads = ("task", "style", "asked", "recovered", "95 %", "tokens each", "seconds each")
             parts.append(_table(heads, recovered))
 
+        refused = [one for one in self.by_style() if one.refused]
+        if refused:
+            said = ", ".join(f"{one.refused} of {one.style}" for one in refused)
+            parts.append(f"requests that the endpoint refused: {said}")
         if self.failures:
             said = ", ".join(f"{count} {kind}" for kind, count in self.failures.items())
             parts.append(f"failed calls: {said}")
