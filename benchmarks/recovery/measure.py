@@ -32,7 +32,6 @@ SERVING = ROOT / ".venv-measure" / "bin" / "python"
 MODEL = "SmolLM2-135M-Instruct.Q4_1"
 TEMPERATURE = 0.7
 TIMEOUT = 120.0  # seconds for one call
-TURNS = 10  # in each the same part of all tasks: a run that is ended early has some of each
 
 
 @contextmanager
@@ -52,21 +51,19 @@ def served(threads: int) -> Generator[str]:
 
 
 def measured(base_url: str, journal: Path, most: int | None) -> MeasureReport:
-    """Measure the tasks in turn, a few rows of each, and put the reports together."""
+    """Measure each task, and put the reports together."""
     rows = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
-    of_task = {name: [row for row in rows if row["task"] == name][:most] for name in TASKS}
     client = OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=TIMEOUT)
 
     def tell(progress: Progress) -> None:
         print(progress, file=sys.stderr, flush=True)
 
-    def one(name: str, turn: int) -> MeasureReport:
+    def one(name: str) -> MeasureReport:
         task = TASKS[name]
-        held = of_task[name]
         declared: dict[str, Any] = dict(task.declared)
         return measure(
             client,
-            held[len(held) * turn // TURNS : len(held) * (turn + 1) // TURNS],
+            [row for row in rows if row["task"] == name][:most],
             model=MODEL,
             request={"temperature": TEMPERATURE, **task.request},
             plain=True,
@@ -75,8 +72,7 @@ def measured(base_url: str, journal: Path, most: int | None) -> MeasureReport:
             **declared,
         )
 
-    turns = [(name, turn) for turn in range(TURNS) for name in TASKS]
-    return reduce(add, (one(*turn) for turn in turns))
+    return reduce(add, map(one, TASKS))
 
 
 def main() -> None:

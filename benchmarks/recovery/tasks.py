@@ -127,7 +127,7 @@ TASKS: Mapping[str, Task] = {
         90,
         {"max_tokens": 80, "tool_choice": "required"},
     ),
-    "nested": Task({"answer": Invoice}, _invoice, 30, {"max_tokens": 176}),
+    "nested": Task({"answer": Invoice}, _invoice, 24, {"max_tokens": 176}),
 }
 """An object from a text, one tool of two that must be called, and an answer of objects in lists."""
 

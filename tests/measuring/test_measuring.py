@@ -230,6 +230,18 @@ def test_another_prompt_is_asked_anew(tmp_path: Path) -> None:
         assert len(model.requests) == expected
 
 
+def test_rows_may_be_added_and_moved(tmp_path: Path) -> None:
+    """What is known of a row stays known at another place; a row that is there twice has two
+    replies.
+    """
+    journal = tmp_path / "journal.jsonl"
+    measured(WeakModel(), ROWS[:2], journal=journal, styles=["again"])
+    for rows, expected in (([*ROWS[1::-1], "new"], 2), ([ROWS[0], ROWS[1], ROWS[0]], 2)):
+        model = WeakModel()
+        report = measured(model, rows, journal=journal, styles=["again"])
+        assert (len(model.requests), report.rows) == (expected, 3)
+
+
 def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path) -> None:
     """A file that is no journal is refused before anything is asked, and stays as it is."""
     other = tmp_path / "rows.jsonl"

@@ -34,9 +34,12 @@ class Came:
     """How the endpoint has refused the request; empty where it did not."""
 
 
-def digest_of(style: str, row: int, request: Mapping[str, Any]) -> str:
-    """Return what identifies a request of a style for a row; it is the same in every process."""
-    written = json.dumps([style, row, as_json(request)], sort_keys=True, ensure_ascii=True)
+def digest_of(style: str, repeat: int, request: Mapping[str, Any]) -> str:
+    """Return what identifies a request of a style; it is the same in every process.
+
+    ``repeat`` counts the rows before it that are the same.
+    """
+    written = json.dumps([style, repeat, as_json(request)], sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(written.encode()).hexdigest()
 
 

@@ -5,6 +5,7 @@ It runs in threads, one row in each, and asks nothing that its journal has.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -160,12 +161,18 @@ def _refuse_settings(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A row, read: the keywords of its first request, and its task."""
+    """A row, read."""
 
     index: int
+    """Its place among the rows."""
+    repeat: int
+    """How many rows before it are the same."""
     task: str
+    """Its task."""
     keywords: JSONObject
+    """The keywords of its first request, without what the contract adds."""
     contract: Contract[Any]
+    """What its replies are held to."""
 
 
 def _asked_of(
@@ -175,6 +182,7 @@ def _asked_of(
     seed: int | None,
 ) -> Iterator[_Asked]:
     """Read the rows; ContractError for one that cannot be asked."""
+    met: Counter[str] = Counter()
     for index, row in enumerate(rows):
         held: Mapping[str, Any] = {"messages": row} if isinstance(row, str) else row
         messages = held.get("messages")
@@ -193,7 +201,9 @@ def _asked_of(
             keywords["seed"] = own
 
         contract, _ = shape(given, keywords)
-        yield _Asked(index, task, keywords, contract)
+        same = json.dumps(as_json(keywords), sort_keys=True)
+        yield _Asked(index, met[same], task, keywords, contract)
+        met[same] += 1
 
 
 class _Run:
@@ -269,7 +279,7 @@ class _Run:
         """Ask about one row: its first reply, and each style where that is bad."""
         outcome = _RowOutcome(row.task)
         first = FirstRequest.of(self._given, row.contract, row.keywords, plain=self._plain)
-        came = self._came(FIRST, row.index, first.request)
+        came = self._came(FIRST, row.repeat, first.request)
         outcome.first = came
         if came is None:
             return outcome
@@ -295,7 +305,7 @@ class _Run:
             if "seed" in request:  # with that of the first request the same reply could come
                 request["seed"] = row.keywords["seed"] + 1
 
-            came = self._came(style.name, row.index, request)
+            came = self._came(style.name, row.repeat, request)
             if came is None:
                 return False
 
@@ -303,9 +313,9 @@ class _Run:
 
         return True
 
-    def _came(self, style: str, index: int, request: JSONObject) -> Came | None:
+    def _came(self, style: str, repeat: int, request: JSONObject) -> Came | None:
         """Return what comes to a request, from the journal where it has it; None at a failure."""
-        digest = digest_of(style, index, request)
+        digest = digest_of(style, repeat, request)
         known = self._journal.found(digest)
         if known is not None:
             return known
