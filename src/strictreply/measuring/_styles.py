@@ -232,23 +232,21 @@ def _constrained(bad: BadReply) -> Reask | None:
 
     if contract.tools or contract.channel == "text":
         return _union(bad)
-    if contract.answer.schema is None:
-        return None
 
-    constraint = _json_schema(contract.answer.name, contract.answer.document)
-    return Reask({**bad.request, FORMAT: constraint}, contract.check)
+    unrefused = bad.first.given.next_request(bad.first.asked).request or {}
+    if FORMAT not in unrefused:
+        return None  # an answer that is any text
+
+    return Reask({**bad.request, FORMAT: unrefused[FORMAT]}, contract.check)
 
 
 def _union(bad: BadReply) -> Reask:
     held = bad.contract.replace(channel="text")
     asked = {name: value for name, value in bad.first.asked.items() if name not in _TOOL_MEMBERS}
     request = held.next_request(asked).request or {}
-    return Reask({**request, FORMAT: _json_schema("reply", union_schema(held))}, held.check)
-
-
-def _json_schema(name: str, schema: JSON) -> JSONObject:
-    described: JSONObject = {"name": name, "schema": schema, "strict": True}
-    return {"type": "json_schema", "json_schema": described}
+    described: JSONObject = {"name": "reply", "schema": union_schema(held)}
+    constraint: JSON = {"type": "json_schema", "json_schema": described}
+    return Reask({**request, FORMAT: constraint}, held.check)
 
 
 def _steered(steering: Steering, bad: BadReply) -> Reask | None:
