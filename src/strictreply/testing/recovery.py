@@ -78,7 +78,7 @@ def _recovery_row(one: Recovery) -> ET.Element:
 def _chart(report: MeasureReport) -> ET.Element:
     shown = list(_rows(report))
     height = 40 + _ROW * len(shown)
-    title = "Bad first replies that one more request fixed, in percent"
+    title = "Bad first replies that one more request fixed; a line is the interval at 95 %"
     svg = ET.Element(
         "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH} {height}", role="img"
     )
