@@ -58,6 +58,7 @@ from strictreply.values._limits import (
     Formats,
     JSONObject,
     Limits,
+    Strict,
     TextCalls,
 )
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
@@ -585,6 +586,7 @@ def wrap(
     dialects: Dialects = ...,
     limits: Limits = ...,
     quarantine: bool = ...,
+    strict: Strict = ...,
     policy: RetryPolicy | None = ...,
     max_retries: int = ...,
     deadline: float | None = ...,

@@ -37,7 +37,7 @@ from strictreply.retry._policy import RetryPolicy, end_at, is_transport_fault
 from strictreply.retry._shaping import own_request, shaped
 from strictreply.retry._steering import TieredSteering
 from strictreply.sdks._errors import as_sdks_too
-from strictreply.sdks._known import sdk_behind, sdk_for
+from strictreply.sdks._known import sdk_behind, sdk_for, strict_provider
 from strictreply.sdks._namespaces import FORMS, Call, Namespaces, class_over, no_door
 from strictreply.sdks._transport import CallForm
 from strictreply.values._errors import ContractError, must_be, must_have
@@ -583,7 +583,7 @@ class Wrapped(Generic[A_co]):
         if policy is not settings.policy or steering is not settings.steering:
             settings = replace(settings, policy=policy, steering=steering)
 
-        contract = self._contract_in(keywords)
+        contract = self._sent_to_server(self._contract_in(keywords), wire)
         warned = None if drop_in is None else guard.learnt.warned
         request = self._request_in(wire, keywords, answer)
 
@@ -626,6 +626,20 @@ class Wrapped(Generic[A_co]):
             own_request=own,
         )
 
+    def _sent_to_server(self, contract: Contract, wire: Wire) -> Contract:
+        """Return a contract for calls that the client's server answers.
+
+        Of a server that nobody knows a strict mode that must be asked for is that of its API.
+        """
+        if contract.strict is False and not contract.asks_strictly:
+            return contract
+
+        provider = strict_provider(self._guard.inner)
+        if provider is None and contract.asks_strictly:
+            provider = "anthropic" if wire.name == "messages" else "openai"
+
+        return contract.sent_to(provider)
+
     def _beside_plan(self, wire: Wire, keywords: JSONObject, answer: type | None) -> CallPlan:
         """Read what the keywords of a call demand of its reply; nothing is sent by this plan."""
         guard = self._guard
@@ -654,7 +668,7 @@ class Wrapped(Generic[A_co]):
     def _to_stream(self, keywords: JSONObject) -> tuple[CallPlan, CallIO, EventRelay]:
         ask = _streamed(self._typed(keywords))
         sending = self._sending(ask)
-        relay = EventRelay(ask.contract, ask.wire, stops_early=ask.policy.early_stop != "off")
+        relay = EventRelay(ask.contract, ask.wire, stops_early=_stops_early(ask))
         return ask, sending, relay
 
     def _note(self, attempt: Attempt, sending: CallIO) -> Awaitable[None] | None:
@@ -732,8 +746,7 @@ class Wrapped(Generic[A_co]):
             ask.contract,
             ask.wire,
             wants_usage=bool(ask.base.wants_usage),
-            # a fault that is only observed ends no stream
-            stops_early=ask.policy.early_stop != "off" and ask.enforced is None,
+            stops_early=_stops_early(ask),
             # the next request names the response by its id, which must be that of the reply
             waits=ask.base.follows is not None,
         )
@@ -803,6 +816,17 @@ class Wrapped(Generic[A_co]):
         transcript: list[Message] = [*ask.base.conversation]
         ended.append(Exchange(no_reply, outcome.attempts, transcript, ask.contract, complete))
         return () if relay is None else relay.released(no_reply, response)
+
+
+def _stops_early(ask: CallPlan) -> bool:
+    """Return whether a stream may be closed before its end.
+
+    A fault that is only observed ends none, and what is written in the form of a provider's strict
+    mode is judged when it is whole, as it is declared.
+    """
+    sent = ask.contract.sent
+    is_mapped = sent is not None and sent.is_mapped
+    return ask.policy.early_stop != "off" and ask.enforced is None and not is_mapped
 
 
 def _streamed(ask: CallPlan) -> CallPlan:

@@ -17,6 +17,7 @@ from strictreply.reading._decoding import decode, extract, is_json
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, Consult, RetryPolicy, Step, steps_in_force
 from strictreply.retry._replaying import encodable, replayed
+from strictreply.retry._restoring import as_sent
 from strictreply.retry._scoping import Scope, own_scope, shown
 from strictreply.retry._shaping import contract_for, demanding, has_schema, narrowed
 from strictreply.retry._steering import corrections, is_at
@@ -173,7 +174,7 @@ def refused_by(request: Request, failure: Failure | None, wire: Wire) -> frozens
     words = said.lower().replace("_", " ").replace("-", " ")
 
     # an API for which no words are known is believed to refuse none
-    known = {name: wire.additions.get(name, ()) for name in request.added}
+    known = {name: wire.additions.get(name.partition(":")[0], ()) for name in request.added}
     return frozenset(name for name in known if any(word in words for word in known[name]))
 
 
@@ -234,6 +235,8 @@ def correction_for(ask: CallPlan, turn: Asked, bad: BadReply, step: Again) -> Co
 
     prefix = _prefix(before, bad)
     draft, seen = _replay(ask.wire.replay, before, bad, scope)
+    if not bad.is_bound:
+        draft = as_sent(ask.contract, turn.request, draft)
     if seen is None:
         words = ["\n".join(words)]
 

@@ -88,6 +88,7 @@ from strictreply.retry._policy import (
     is_paused,
 )
 from strictreply.retry._replaying import words_of
+from strictreply.retry._restoring import restored
 from strictreply.retry._scoping import Scope, scope_of, splice
 from strictreply.retry._shaping import has_schema
 from strictreply.values._drafts import Draft
@@ -615,6 +616,8 @@ def _judge_event(
         failure = failure_in(ask.wire.error_in(response)) if is_servers_fault else None
         return _broken(opened, _behind(ask, begun, written), response, failure)
 
+    own = opened.draft
+    opened = restored(ask.contract, turn.request, opened)
     if opened.is_bare:
         no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response")
         return NoReply(response, Invalid((no_response,)))
@@ -622,6 +625,7 @@ def _judge_event(
     draft = opened.draft
     if begun is not None:
         draft = _behind(ask, begun, draft) or draft
+        own = draft
         opened = replace(opened, draft=draft, is_exact=False)
     if opened.is_paused:
         paused = Issue.of(Code.REPLY_PAUSED)
@@ -631,9 +635,9 @@ def _judge_event(
     scope = turn.scope if isinstance(turn, Correction) else None
     to_judge = cut or _spliced(ask.contract, scope, opened)
     if isinstance(to_judge, Invalid):
-        return Unfit(to_judge, draft, draft, response, is_part=True)
+        return Unfit(to_judge, draft, own, response, is_part=True)
 
-    return _judge_draft(ask, turn, to_judge, draft, response)
+    return _judge_draft(ask, turn, to_judge, own, response)
 
 
 def _behind(ask: CallPlan, begun: Draft | None, draft: Draft | None) -> Draft | None:
