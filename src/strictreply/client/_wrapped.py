@@ -598,6 +598,9 @@ class Wrapped(Generic[A_co]):
             contract = contract.replace(parallel=True)
 
         contract, base = shaped(contract, request, warned)
+        if enforced:
+            settings.rollout.note(enforced, contract.callable_names)
+
         base = guard.stored_ids.known_to_server(base)
         if answer_format is not None:
             base = replace(base, format=answer_format)

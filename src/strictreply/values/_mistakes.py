@@ -70,7 +70,6 @@ IN_CALLS: Mapping[str, str] = MappingProxyType(
     | _each(_CHECK, "validation_context", "validators", "output_validator")
     | _each("on_attempt= of wrap(), which is called with every attempt", "hooks", "callbacks")
     | _each(_TOKENS, "usage_limits")
-    | _each("strict= of wrap(), or of a tool", "strict")
     | _each("context= of run()", "deps", "context")
     | _each(_DEADLINE, "request_timeout")
     | _each("tools=, a list", "toolsets")
