@@ -21,6 +21,7 @@ from strictreply.integrations.litellm._streams import (
     EndedStream,
     MessageEvents,
     Origin,
+    chunks_behind,
     event_bytes,
     origin_now,
 )
@@ -84,6 +85,7 @@ class ProxyCall:
             "outcome": self.outcome,
             "attempts": len(self.attempts),
             "issues": [issue.code for attempt in self.attempts for issue in attempt.issues],
+            "failures": [one.failure for one in self.attempts if one.failure is not None],
             "tokens": total_usage(tuple(self.attempts)).total_tokens,
         }
         logger.info("litellm call %s: %s", data.get("litellm_call_id"), attributes)
@@ -203,7 +205,7 @@ async def routed(call: ProxyCall, data: JSONObject, keywords: JSONObject) -> obj
         origin_now.reset(before)
 
     if hasattr(response, "__aiter__"):
-        return ended_stream(response, call.api, getattr(response, "chunks", None), origin)
+        return ended_stream(response, call.api, chunks_behind(response), origin)
     return as_sent(response, call.api)
 
 

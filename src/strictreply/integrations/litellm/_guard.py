@@ -46,7 +46,13 @@ from strictreply.integrations.litellm._routes import (
     refusal,
 )
 from strictreply.integrations.litellm._settings import OtherRoutes, ProxySettings, settings_of
-from strictreply.integrations.litellm._streams import ENDED, Chunk, KeptStream, origin_now
+from strictreply.integrations.litellm._streams import (
+    ENDED,
+    Chunk,
+    KeptStream,
+    chunks_behind,
+    origin_now,
+)
 
 _BESIDE: Final = "judging a reply beside"
 
@@ -280,7 +286,8 @@ class Guard(_Callback):
                 yield chunk
             return
 
-        chunks = getattr(response, "chunks", call.chunks)
+        chunks = chunks_behind(response)
+        chunks = call.chunks if chunks is None else chunks
         ended = ended_stream(response, call.api, chunks, call.origin)
         if call.enforcement.is_beside:
             async with aclosing(self._passed_on(call, request_data, KeptStream(ended))) as passed:
@@ -356,7 +363,7 @@ class Guard(_Callback):
             return {"x-strictreply-outcome": UNJUDGED} if is_unjudged else None
 
         if hasattr(response, "__aiter__"):
-            call.chunks = getattr(response, "chunks", None)
+            call.chunks = chunks_behind(response)
             return {"x-strictreply-outcome": "streamed"}
 
         return {

@@ -54,7 +54,7 @@ def rules_of(given: object) -> tuple[Rule, ...]:
 
 
 def _rule_of(given: object, named: str) -> Rule:
-    must_be(named, given, dict, "a mapping, as in {key: trial-*, mode: observe}")
+    must_be(named, given, Mapping, "a mapping, as in {key: trial-*, mode: observe}")
     rule: Any = given
 
     known = {*_WHOSE, *HOW}

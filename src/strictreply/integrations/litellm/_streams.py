@@ -59,8 +59,10 @@ class EndedStream:
 
     def _is_genuine(self, chunk: Any) -> bool:
         if getattr(chunk, "type", None) in _TERMINAL:
-            bridged = _chat_chunks_behind(self._response)
-            return bridged is None or _has_ended(bridged)
+            # a callback in front of the guard hides what LiteLLM has made of the stream since
+            made_from = chunks_behind(self._response)
+            made_from = self._chunks if made_from is None else made_from
+            return made_from is None or _has_ended(made_from)
 
         if _finish_reason(chunk) is None or ENDED in chunk._hidden_params:
             return True
@@ -81,11 +83,15 @@ def _finish_reason(chunk: Any) -> object:
     return chunk.choices[0].finish_reason if getattr(chunk, "choices", None) else None
 
 
-def _chat_chunks_behind(response: object) -> object:
-    """Return the chunks of chat completions that LiteLLM makes a stream of Responses from.
+def chunks_behind(response: object) -> object:
+    """Return the chunks of chat completions that LiteLLM has read of a stream, or made it from.
 
-    None where the server itself speaks Responses: then LiteLLM makes no end up.
+    None where the server itself speaks another API: then LiteLLM makes no end up.
     """
+    read = getattr(response, "chunks", None)
+    if read is not None:
+        return read
+
     for _ in range(_MAX_WRAPPED):
         made_from = getattr(response, "litellm_custom_stream_wrapper", None)
         if made_from is not None:
