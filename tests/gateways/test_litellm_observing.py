@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncGenerator
 from functools import partial
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -184,6 +185,7 @@ def test_a_declared_contract_is_only_judged_by(
     [
         ("some", "own", "observed"),
         ("some", "quiet", None),
+        ("some", "nick", "fixed"),
         ("strict-desk", "own", "fixed"),
         ("strict-desk", "quiet", None),
         ("some+payments", "own", "fixed"),
@@ -252,8 +254,10 @@ def test_what_cannot_be_judged_passes(pair: tuple[Proxy, Proxy], path: str, more
     assert outcome_of(watched) == "unjudged"
 
     key = pair[0].upstream.script(then=GOOD)
-    refused = sent(pair[0], path, body_for(path, key, **more), "strict-desk")
-    assert refused.status_code == 400
+    for alias in ("strict-desk", "mixed"):
+        refused = sent(pair[0], path, body_for(path, key, **more), alias)
+        assert refused.status_code == 400
+
     assert pair[0].upstream.asked(key) == []
 
 
@@ -341,12 +345,15 @@ def guard_with(**settings: Any) -> Any:
     return import_module("strictreply.integrations.litellm").Guard(**settings)
 
 
-def is_refused(guard: Any, **more: Any) -> bool:
+def is_refused(guard: Any, caller: object = None, **more: Any) -> bool:
     """Return whether the guard's first hook refuses a request for two choices."""
     data = {"model": "m", "messages": [], "tools": functions(flat=False), "n": 2}
     data |= {"litellm_logging_obj": Logged()} | more
     try:
-        assert asyncio.run(guard.async_pre_call_hook(data=data, call_type="acompletion")) is None
+        hook = guard.async_pre_call_hook(
+            data=data, call_type="acompletion", user_api_key_dict=caller
+        )
+        assert asyncio.run(hook) is None
     except Exception as error:  # noqa: BLE001 - what a proxy is told
         refused: Any = error
         assert (refused.status_code, refused.code) == (400, "contract")
@@ -378,12 +385,20 @@ def test_the_environment_counts_where_nothing_is_given(monkeypatch: pytest.Monke
     assert not is_refused(guard_with(policy=policy))
 
 
-def test_a_model_counts_by_the_name_that_was_sent() -> None:
-    """A rule for a model holds where an alias of the key has replaced its name."""
-    guard = guard_with(mode="enforce", modes=[{"model": "nick*", "observe": 1}])
-    sent_as = {"proxy_server_request": {"body": {"model": "nickname"}}}
-    assert not is_refused(guard, **sent_as)
-    assert not is_refused(guard, model="nick")
+@pytest.mark.parametrize(
+    ("rule", "caller"),
+    [
+        ({"key": "h4sh"}, {"key_alias": None, "api_key": "h4sh"}),
+        ({"key": "*-desk"}, {"key_alias": "web-desk", "api_key": "h4sh"}),
+        ({"team": "t-1"}, {"team_alias": None, "team_id": "t-1"}),
+        ({"team": "pay*", "key": "a"}, {"team_alias": "payments", "key_alias": "a"}),
+    ],
+)
+def test_a_rule_reads_what_litellm_knows_of_a_key(rule: Any, caller: Any) -> None:
+    """A key is known by its alias or its hash, a team by its alias or id; all patterns must fit."""
+    guard = guard_with(modes=[rule | {"mode": "observe"}])
+    assert not is_refused(guard, SimpleNamespace(**caller))
+    assert is_refused(guard, SimpleNamespace(key_alias="a", team_alias="other"))
     assert is_refused(guard)
 
 

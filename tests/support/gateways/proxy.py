@@ -97,6 +97,7 @@ async def auth(request, api_key):
         key_alias=alias,
         team_id=f"{team}-1" if team else None,
         team_alias=team or None,
+        aliases={"nick": "own"},
         user_role=LitellmUserRoles.PROXY_ADMIN,
     )
 """
@@ -120,6 +121,7 @@ OBSERVING: dict[str, Any] = {
     "mode": "observe",
     "modes": [
         {"model": "quiet", "mode": False},
+        {"model": "ni?k", "mode": "enforce"},
         {"key": "strict-*", "mode": "enforce"},
         {"key": "mixed", "enforce": ["refund"]},
         {"team": "pay*", "model": "own", "mode": "enforce"},

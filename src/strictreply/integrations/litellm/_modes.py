@@ -83,18 +83,15 @@ def enforcement_for(
 
     ``caller`` is what LiteLLM knows of the key; None for nothing.
     """
+    # an alias of a key or a team has replaced the name that the client sent
+    sent = peek(peek(data.get("proxy_server_request"), "body"), "model")
     names = {
-        "model": _texts(data.get("model"), *_sent_models(data)),
+        "model": _texts(sent, data.get("model")),
         "key": _texts(*(getattr(caller, name, None) for name in ("key_alias", "api_key"))),
         "team": _texts(*(getattr(caller, name, None) for name in ("team_alias", "team_id"))),
     }
     chosen = next((rule.rollout for rule in rules if rule.fits(names)), rollout)
     return chosen.now()
-
-
-def _sent_models(data: JSONObject) -> list[object]:
-    """Return the model that the client named, which a key's or a team's alias may have replaced."""
-    return [peek(peek(data.get("proxy_server_request"), "body"), "model")]
 
 
 def _texts(*given: object) -> list[str]:
