@@ -1,6 +1,6 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
 .PHONY: help demo quick test test-whole test-openai2 test-newest test-instructor test-langchain test-tracers test-litellm test-ray
-.PHONY: llamacpp survival frameworks suites newest bench-litellm
+.PHONY: test-prometheus scrape llamacpp survival frameworks suites newest bench-litellm
 .PHONY: coverage bench bounds streams lint format types pages docs wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
@@ -12,7 +12,7 @@ PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 # Tests start hundreds of Pythons: where none may keep its bytecode, each compiles openai and the rest again.
 unexport PYTHONDONTWRITEBYTECODE
 LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-litellm/.ready \
-    .venv-ray/.ready .venv-llamacpp/.ready .venv-docs/.ready
+    .venv-ray/.ready .venv-prometheus/.ready .venv-llamacpp/.ready .venv-docs/.ready
 FRAMEWORKS := $(patsubst requirements/frameworks/%.txt,.venv-frameworks-%/.ready,$(wildcard requirements/frameworks/*.txt))
 PEERS := $(patsubst requirements/peers/%.txt,.venv-peer-%/.ready,$(wildcard requirements/peers/*.txt))
 BENCHES := $(patsubst requirements/bench/%.txt,.venv-bench-%/.ready,$(wildcard requirements/bench/*.txt))
@@ -64,6 +64,13 @@ bench-litellm: .venv-litellm/.ready ## measure what the guard adds to a request 
 test-ray: .venv-ray/.ready ## run the rows on a Ray cluster of two nodes, of which one is killed
 	@.venv-ray/bin/python -m pytest tests/machines/test_batch_ray.py $(ARGS)
 
+test-prometheus: .venv-prometheus/.ready ## let a real Prometheus scrape a program, and answer the dashboard: none skips
+	@STRICTREPLY_PROMETHEUS_LANE=1 .venv-prometheus/bin/python -m pytest tests/prometheus $(ARGS)
+
+scrape: .venv-prometheus/.ready .venv/.ready ## scrape that program anew, and draw docs/metrics.svg of it
+	@cd tests && ../.venv-prometheus/bin/python -m support.prometheus.lane ../benchmarks/scraped.json
+	@$(PY) tools/draw_charts.py
+
 llamacpp: .venv-llamacpp/.ready ## install llama.cpp's own server, which the tests then start and talk to
 
 survival: .venv/.ready $(PEERS) ## run the survival probe on every app of probes/, in its library's environment (ARGS=--sample)
@@ -103,8 +110,8 @@ types: .venv/.ready ## check types, with mypy and basedpyright
 	@$(PY) -m basedpyright --pythonpath $(PY)
 	@PATH=$(dir $(abspath $(PY))):$$PATH PYTHONPATH=src python -m basedpyright --verifytypes strictreply --ignoreexternal
 
-pages: .venv/.ready ## write anew what pages and schemas/ say of the tables in the code: codes, faults, servers, policy
-	@for tool in codes faults servers policy schemas; do $(PY) tools/write_$$tool.py || exit 1; done
+pages: .venv/.ready ## write anew what pages and schemas/ say of the tables in the code: codes, faults, servers, policy, dashboard
+	@for tool in codes faults servers policy schemas dashboard; do $(PY) tools/write_$$tool.py || exit 1; done
 
 docs: .venv-docs/.ready ## build the documentation site into site/, with strict links
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict

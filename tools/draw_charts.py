@@ -1,7 +1,8 @@
 """Draw the charts of the pages: ``python tools/draw_charts.py`` writes docs/*.svg anew.
 
 Survival is drawn from its page's own table, costs from what ``make bench`` measured
-(benchmarks/results.json), the memory of a batch from benchmarks/batch.json.
+(benchmarks/results.json), the memory of a batch from benchmarks/batch.json, calls by outcome from
+what a Prometheus scraped (benchmarks/scraped.json, which ``make scrape`` writes).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 RESULTS = ROOT / "benchmarks" / "results.json"
 BATCH = ROOT / "benchmarks" / "batch.json"
+SCRAPED = ROOT / "benchmarks" / "scraped.json"
 COLOURS = {
     "accepted": "#c02b2b",
     "leaked": "#c2258e",
@@ -30,9 +32,18 @@ COLOURS = {
     "gave nothing": "#4a77b4",
     "read as meant": "#7fb069",
     "clean error": "#2d8a4e",
+    "rejected": "#c02b2b",
+    "halted": "#8250c4",
+    "failed": "#d9730d",
+    "observed": "#c2258e",
+    "fixed": "#4a77b4",
+    "ok": "#2d8a4e",
+    "unjudged": "#9a7b12",
+    "abandoned": "#97a2b5",
     "cost": "#4a77b4",
     "ours": "#2d8a4e",
 }
+OUTCOMES = ("ok", "fixed", "observed", "rejected", "halted", "failed", "unjudged", "abandoned")
 OURS = frozenset({"reply", "reply, dict tool", "create"})
 STYLE = (
     "text { font: 13px system-ui, sans-serif; fill: #1c2330 } "
@@ -127,6 +138,19 @@ def batch_memory() -> str:
     return ET.tostring(svg, encoding="unicode") + "\n"
 
 
+def scraped() -> str:
+    """Draw the calls of each model by their outcome, as a Prometheus has them."""
+    models = json.loads(SCRAPED.read_text(encoding="utf-8"))
+    bars: dict[str, Mapping[str, float]] = {
+        model: {name: counts[name] for name in OUTCOMES if name in counts}
+        for model, counts in models.items()
+    }
+
+    whole = max(sum(parts.values()) for parts in bars.values())
+    title = "Calls by outcome, as a Prometheus scraped them; the number counts those not ok"
+    return drawn(title, bars, whole, OUTCOMES)
+
+
 def drawn(
     title: str,
     bars: Mapping[str, Mapping[str, float]],
@@ -165,7 +189,7 @@ def drawn(
             ET.SubElement(bar, "title").text = f"{name}: {part} {value:g}"
             at += width
 
-        harmless = {"clean error", "gave nothing"}
+        harmless = {"clean error", "gave nothing", "ok"}
         bad = sum(value for part, value in parts.items() if part not in harmless)
         _text(svg, at + 6, y + 13, f"{bad:g}", soft=True)
 
@@ -212,6 +236,7 @@ CHARTS: dict[str, Callable[[], str]] = {
         costs, "realistic, one retry", "CPU of a call with one retry; two raw calls are 1"
     ),
 }
+CHARTS["metrics.svg"] = scraped
 if BATCH.exists():
     CHARTS["batch-memory.svg"] = batch_memory
 

@@ -22,6 +22,7 @@ lock tracers pyproject.toml --extra cli --extra testing --extra otel
 lock streams pyproject.toml --extra testing
 lock litellm pyproject.toml --extra testing --extra litellm
 lock ray pyproject.toml --extra testing --extra batch
+lock prometheus pyproject.toml --extra testing --extra otel
 lock llamacpp
 lock docs
 lock uv

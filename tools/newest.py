@@ -121,6 +121,15 @@ def own_lanes() -> Iterator[Lane]:
         environment={"STRICTREPLY_TRACERS_LANE": "1"},
     )
     yield Lane(
+        "prometheus",
+        required("prometheus"),
+        "testing,otel",
+        "prometheus",
+        ("opentelemetry-exporter-prometheus", "opentelemetry-sdk", "openai"),
+        "python -m pytest tests/prometheus",
+        environment={"STRICTREPLY_PROMETHEUS_LANE": "1"},
+    )
+    yield Lane(
         "suites",
         required("frameworks/suites"),
         "testing",

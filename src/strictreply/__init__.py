@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from strictreply import batch
     from strictreply.client._client import AsyncStrictClient, StrictClient, wrap
+    from strictreply.client._ledger import Ledger
     from strictreply.client._relay import Accepted, Provisional, Retracted
     from strictreply.client._streaming import AsyncReplyStream, ReplyStream
     from strictreply.client._wrapped import Exchange
@@ -91,6 +92,7 @@ __all__ = [
     "InvokeFailed",
     "Issue",
     "IterationsExceeded",
+    "Ledger",
     "Limits",
     "LoopPolicy",
     "NextRequest",
@@ -133,6 +135,7 @@ __all__ = [
 _MODULES = {
     "client._client": "AsyncStrictClient StrictClient wrap",
     "sdks._namespaces": "guarded",
+    "client._ledger": "Ledger",
     "client._streaming": "AsyncReplyStream ReplyStream",
     "client._relay": "Accepted Provisional Retracted",
     "client._wrapped": "Exchange",

@@ -101,6 +101,7 @@ ATTEMPT: dict[str, Any] = {
     "scope": None,
     "escalation": None,
     "api": "chat",
+    "observed": False,
     "lenient": [],
     "dropped_params": [],
     "stopped_early": None,

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import strictreply as sr
-from support.gateways.proxy import KEY, LITELLM, free_port, started
+from support.gateways.proxy import KEY, LITELLM, started
 from support.pages import Page
+from support.ports import free_port
 
 pytestmark = pytest.mark.one_lane
 

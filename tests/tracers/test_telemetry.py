@@ -9,9 +9,6 @@ import asyncio
 import contextlib
 import gc
 import importlib
-import inspect
-from collections import Counter
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,76 +21,10 @@ import strictreply as sr
 from strictreply.integrations.otel import instrument
 from strictreply.testing import ScriptedModel, ok
 from support.scripted import SCHEMA, USER, Server, call, completion, http, status
+from support.tracers.recorded import ASK, GOOD, PLACE, POLICY, SEARCH, WRONG, Recorded
 from support.tracers.recorders import attached, needs, spans
 
-SEARCH = sr.Tool.from_json_schema("search", SCHEMA)
-WRONG = completion(calls=[call("search", {"query": "tea", "limit": 99})])
-GOOD = completion(calls=[call("search", {"query": "tea", "limit": 9})], tokens=(20, 7))
-ASK: dict[str, Any] = {"model": "m", "messages": USER, "temperature": 0.5, "max_tokens": 40}
-POLICY = sr.RetryPolicy(wait=wait_none())
-PLACE = {"gen_ai.provider.name": "openai", "server.address": "model.invalid", "server.port": 80}
-ON_ALL = {*PLACE, "gen_ai.request.model"}
-
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-
-
-class Recorded:
-    """An instrumented client of either twin, and what it recorded."""
-
-    def __init__(self, server: Server, twin: str = "sync", **settings: Any) -> None:
-        """Wrap and instrument a client.
-
-        ``asks`` is that of ``instrument``, the rest goes to ``wrap``.
-        """
-        asks = settings.pop("asks", None)
-        patch: Callable[[Any], Any] = settings.pop("patch", lambda client: client)
-        self.provider, self.kept = spans()
-        metrics = "opentelemetry.sdk.metrics"
-
-        export = "opentelemetry.sdk.metrics.export"
-        self.reader: Any = importlib.import_module(export).InMemoryMetricReader()
-        meters = importlib.import_module(metrics).MeterProvider([self.reader])
-        inner = patch(server.client() if twin == "sync" else server.async_client())
-        wrapped = sr.wrap(inner, tools=[SEARCH], **{"policy": POLICY, **settings})
-        self.client = instrument(
-            wrapped, tracer_provider=self.provider, meter_provider=meters, asks=asks
-        )
-
-    def reply(self, **more: Any) -> Any:
-        """Ask for a reply."""
-        result = self.client.reply(**ASK, **more)
-
-        async def awaited() -> Any:
-            return await result
-
-        return asyncio.run(awaited()) if inspect.isawaitable(result) else result
-
-    @property
-    def spans(self) -> dict[str, Any]:
-        """The spans that ended, as name → attributes; of equal names the second gets a star."""
-        found: dict[str, Any] = {}
-        for span in sorted(self.kept.get_finished_spans(), key=lambda one: one.start_time):
-            name = span.name
-            while name in found:
-                name += "*"
-            found[name] = span
-        return found
-
-    @property
-    def counts(self) -> Counter[tuple[str, ...]]:
-        """The counters: (name, values of what tells its points apart) → sum."""
-        found: Counter[tuple[str, ...]] = Counter()
-        data = self.reader.get_metrics_data()
-        for metric in () if data is None else data.resource_metrics[0].scope_metrics[0].metrics:
-            for point in metric.data.data_points:
-                told = [
-                    value
-                    for key, value in sorted(point.attributes.items())
-                    if key not in {*PLACE, "gen_ai.request.model"}
-                ]
-                found[metric.name, *told] += point.value
-
-        return found
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -123,12 +54,15 @@ def test_the_golden_trace(twin: str) -> None:
         "gen_ai.operation.name": "invoke_workflow",
         "gen_ai.workflow.name": "strictreply",
         "gen_ai.request.model": "m",
+        "strictreply.mode": "enforce",
+        "strictreply.call.outcome": "fixed",
         "strictreply.attempts": 2,
     }
 
     asked = PLACE | {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "m",
+        "strictreply.mode": "enforce",
         "gen_ai.request.temperature": 0.5,
         "gen_ai.request.max_tokens": 40,
         "gen_ai.response.id": "chatcmpl-1",
@@ -158,11 +92,14 @@ def test_the_golden_trace(twin: str) -> None:
     ]
     assert not any(one.events for one in (parent, first, second))
     assert recorded.counts == {
-        ("strictreply.attempts", "rejected"): 1,
-        ("strictreply.attempts", "accepted"): 1,
+        ("strictreply.attempts", "search", "rejected"): 1,
+        ("strictreply.attempts", "search", "accepted"): 1,
         ("strictreply.issues", "search", "args.maximum"): 1,
-        ("strictreply.rejected.tokens", "input"): 10,
-        ("strictreply.rejected.tokens", "output"): 5,
+        ("strictreply.rejected.tokens", "input", "search", "args.maximum"): 10,
+        ("strictreply.rejected.tokens", "output", "search", "args.maximum"): 5,
+        ("strictreply.calls", "search", "fixed", "args.maximum"): 1,
+        ("strictreply.call.attempts", "search", "fixed"): 1,
+        ("strictreply.call.duration", "search", "fixed"): 1,
     }
 
 
@@ -320,7 +257,7 @@ def test_another_instrumentation_that_records_the_asks_is_left_alone_with_them(
             assert [one.tokens for one in at_work.asked()] == [(10, 5), (20, 7)]
         assert list(recorded.spans) == ["invoke_workflow strictreply", *names]
         assert recorded.spans["invoke_workflow strictreply"].attributes["strictreply.attempts"] == 2
-        assert recorded.counts["strictreply.attempts", "accepted"] == 1
+        assert recorded.counts["strictreply.attempts", "search", "accepted"] == 1
 
 
 def test_a_hook_of_a_subclass_is_no_tracer() -> None:
@@ -458,7 +395,7 @@ def test_instrumenting_twice_keeps_the_first_providers(twin: str) -> None:
     recorded.client = instrument(instrument(first), tracer_provider=recorded.provider)
     recorded.reply()
     assert list(recorded.spans) == ["invoke_workflow strictreply", "chat m"]
-    assert recorded.counts["strictreply.attempts", "accepted"] == 1
+    assert recorded.counts["strictreply.attempts", "search", "accepted"] == 1
 
     other, _ = spans()
     with pytest.raises(ValueError, match="another tracer_provider and another asks"):

@@ -310,13 +310,17 @@ def validate_outputs(
 
 @app.command(
     short_help="Validate recorded replies offline.",
-    help="Judge recorded replies offline against their tools; status 1 when any is invalid, 3 when "
-    "any is unreadable.",
+    help="Judge recorded replies offline by their tools, and count what ledgers say of theirs; "
+    "status 1 when any is invalid, 3 when any is unreadable.",
 )
 def check(
-    files: Annotated[list[Path], Argument(help="JSONL files, .gz too; - for stdin.")],
+    files: Annotated[
+        list[Path], Argument(help="JSONL files of recordings or a ledger, .gz too; - for stdin.")
+    ],
     *,
-    tools: Annotated[list[str] | None, Option(help="Tools for recordings that name none.")] = None,
+    tools: Annotated[
+        list[str] | None, Option(help="Tools for recordings that name none; a ledger needs none.")
+    ] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as one JSON object.")] = False,
     jobs: Annotated[
         int | None, Option(min=1, help="Processes; one a processor when not given.")

@@ -124,6 +124,13 @@ def _end(tally: ReplyTally, *, fail_on_empty: bool) -> None:
 
 
 def _print(tally: ReplyTally, screen: Console) -> None:
+    if tally.calls:
+        table = titled_table("By outcome", "outcome", "calls", "%")
+        for word, number in tally.by_outcome.items():
+            table.add_row(word, str(number), f"{100 * number / len(tally.calls):.1f}")
+
+        screen.print(table, "")
+
     if tally.by_code:
         table = titled_table("What was wrong", "issue code", "replies")
         table.add_column("first seen at", overflow="fold")
@@ -151,6 +158,11 @@ def _print(tally: ReplyTally, screen: Console) -> None:
         words = f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"
         screen.print(printable(words), style="red")
 
+    if tally.without_tools:
+        screen.print(tally.lacking, style="red")
+    if tally.calls:
+        screen.print(f"tokens: {tally.spent}; {tally.seconds:.1f} seconds")
+
     unreadable = len(tally.unreadable)
     if unreadable > MAX_ROWS:
         words = f"and {unreadable - MAX_ROWS} more unreadable lines; --json lists all"
@@ -159,5 +171,6 @@ def _print(tally: ReplyTally, screen: Console) -> None:
     invalid = tally.invalid
     replies = counted(tally.replies, "reply", "replies")
     more = f", {counted(unreadable, 'line', 'lines')} unreadable" if unreadable else ""
-    found = f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{more}"
+    observed = f" ({tally.observed} only observed)" if tally.observed else ""
+    found = f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{observed}{more}"
     screen.print(found if tally.replies or unreadable else "no replies found")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Generator, Iterable
 from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, cast, get_args, overload
 
 import anyio
 
+from strictreply.client._ledger import Ledger, given_ledger
 from strictreply.client._not_keywords import DidYouMean
 from strictreply.client._relay import Relay
 from strictreply.client._rollout import GivenMode, GivenShare, GivenTools, Rollout
@@ -472,6 +474,8 @@ class WrapKeywords(ContractKeywords, total=False):
     """The tools whose faults are enforced, where those of all others are observed."""
     observe: GivenShare
     """The part of the observed calls that is judged, from 0 to 1."""
+    ledger: Ledger | str | PathLike[str] | None
+    """Where a line is written for each attempt: a ledger, or the path of its file."""
 
 
 @overload
@@ -560,6 +564,7 @@ def wrap(
     mode: GivenMode = ...,
     enforce: GivenTools = ...,
     observe: GivenShare = ...,
+    ledger: Ledger | str | PathLike[str] | None = ...,
     **unknown: DidYouMean[Literal["help(strictreply.wrap)"]],
 ) -> Any: ...
 @overload
@@ -591,6 +596,7 @@ def wrap(
     mode: GivenMode = ...,
     enforce: GivenTools = ...,
     observe: GivenShare = ...,
+    ledger: Ledger | str | PathLike[str] | None = ...,
     response_model: DidYouMean[Literal["answer="]] = ...,
     response_format: DidYouMean[Literal["answer="]] = ...,
     output_type: DidYouMean[Literal["answer="]] = ...,
@@ -618,6 +624,7 @@ def wrap(
     mode: GivenMode = None,
     enforce: GivenTools = None,
     observe: GivenShare = None,
+    ledger: Ledger | str | PathLike[str] | None = None,
     **declared: Any,
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that it returns only valid replies.
@@ -639,8 +646,9 @@ def wrap(
     each reply is judged beside: ``on_attempt`` and telemetry are told what would have been refused.
     ``enforce`` names the tools whose faults are corrected even so. ``observe`` is the part of the
     observed calls that is judged. With ``mode="off"`` nothing is judged. Each of the three may be a
-    function without arguments, which is called for each call; with None the environment counts:
-    ``STRICTREPLY_MODE``, ``STRICTREPLY_ENFORCE`` and ``STRICTREPLY_OBSERVE``.
+    function without arguments, which is called for each call; where none is given, these count:
+    ``STRICTREPLY_MODE``, ``STRICTREPLY_ENFORCE`` and ``STRICTREPLY_OBSERVE``. ``ledger`` is where a
+    line is written for each attempt, by default the path in ``STRICTREPLY_LEDGER``, if any.
 
     Raises ContractError when the declaration is wrong, or a sync client is given a tool with an
     async check or an async ``on_attempt``; TypeError when ``client`` has no
@@ -672,6 +680,7 @@ def wrap(
         usage_mode,
         api,
         rollout=rollout,
+        ledger=given_ledger(ledger),
     )
     if usage_mode not in get_args(UsageMode):
         raise ContractError(f"usage_mode must be one of {', '.join(get_args(UsageMode))}")

@@ -220,7 +220,7 @@ class Observation:
 
         if came.is_stream and isinstance(error, Exception):
             return Failed(failure_of(error), seconds, cut=relay.assembly.came())
-        if came.is_stream and not came.is_ended and not _is_over(ask, relay, event):
+        if came.is_stream and not came.is_ended and not relay.assembly.is_done:
             self.unjudged("abandoned")
             return None
 
@@ -234,7 +234,10 @@ class Observation:
             with unharmed("telemetry"):
                 telemetry.observed(self._plan, self._client.unwrapped, attempt, judging=judging)
 
-        told: Awaitable[None] | None = self._client._told(attempt)  # noqa: SLF001
+        told: Awaitable[None] | None = self._client._told(  # noqa: SLF001
+            attempt,
+            self._client._ledger_of(self._plan),  # noqa: SLF001
+        )
         return told
 
 
@@ -253,11 +256,3 @@ def _followed(sent: JSONObject, sending: CallIO, relay: Relay, source: object) -
                 event = failure_of(error)
 
     return step.result
-
-
-def _is_over(ask: CallPlan, relay: Relay, event: Replied | Failed) -> bool:
-    """Return whether a stream that was not read to its end has said all of the reply."""
-    if relay.assembly.is_done:
-        return True
-
-    return isinstance(event, Replied) and bool(ask.wire.reasons(event.response))

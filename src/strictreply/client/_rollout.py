@@ -16,7 +16,7 @@ from strictreply.values._limits import Mode
 
 OBSERVING = "observe"
 
-GivenMode: TypeAlias = Mode | Callable[[], Mode] | None
+GivenMode: TypeAlias = Mode | Callable[[], str] | None
 """A mode, or a function without arguments that returns it; None for that of the environment."""
 
 GivenTools: TypeAlias = Collection[str] | Callable[[], Collection[str]] | None
@@ -169,16 +169,18 @@ def _mode_of(given: object) -> Mode:
 
 
 def _tools_of(given: object) -> frozenset[str]:
-    names: Any = given.split(",") if isinstance(given, str) else given
-    is_listed = isinstance(names, Iterable) and not isinstance(names, bytes)
-    found = [one.strip() if isinstance(one, str) else one for one in names] if is_listed else [None]
-    if not all(isinstance(one, str) for one in found):
+    listed: Any = given.split(",") if isinstance(given, str) else given
+    names: list[Any] = [None]
+    if isinstance(listed, Iterable) and not isinstance(listed, bytes):
+        names = list(listed)
+
+    if not all(isinstance(one, str) for one in names):
         raise ContractError(
             'enforce must be names of tools, as in enforce={"refund"}, or a function that returns '
             f"them, not {_shown(given)}"
         )
 
-    return frozenset(filter(None, found))
+    return frozenset(name.strip() for name in names if name.strip())
 
 
 def _share_of(given: object) -> float:

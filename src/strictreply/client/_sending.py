@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import anyio
 
+from strictreply.client._ledger import LedgerOfCall
 from strictreply.client._relay import Relay
 from strictreply.contract._contract import Check
 from strictreply.contract._driving import Done, advanced
@@ -166,6 +167,8 @@ class CallIO:
     """The stream that is open; None when none is. Whoever breaks off the call closes it."""
     is_literate: bool = True
     """Whether the ways of servers are read."""
+    ledger: LedgerOfCall | None = None
+    """Where the attempts of the call are written; None for nowhere."""
 
     def __post_init__(self) -> None:
         self.at = self.clock()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedD
 from pydantic import BaseModel
 
 from strictreply.client._kept_shapes import KeptShapes
+from strictreply.client._ledger import Ledger, LedgerOfCall
 from strictreply.client._observing import Observation
 from strictreply.client._relay import ChunkRelay, EventRelay, Relay
 from strictreply.client._rollout import Rollout
@@ -299,6 +300,8 @@ class Settings:
     """Where spans and counters go; None for nowhere."""
     rollout: Rollout = field(default_factory=Rollout)
     """How far replies are enforced."""
+    ledger: Ledger | None = None
+    """Where a line is written for each attempt; None for nowhere."""
 
     def __post_init__(self) -> None:
         must_be(
@@ -664,11 +667,13 @@ class Wrapped(Generic[A_co]):
         if sending.observer is not None:
             sending.observer.judged(attempt)
 
-        return self._told(attempt)
+        return self._told(attempt, sending.ledger)
 
-    def _told(self, attempt: Attempt) -> Awaitable[None] | None:
+    def _told(self, attempt: Attempt, ledger: LedgerOfCall | None) -> Awaitable[None] | None:
         """Log an attempt, and tell the watcher; return what is to be awaited of that."""
         settings = self._guard.settings
+        if ledger is not None:
+            ledger.write(attempt)
 
         if logger.isEnabledFor(logging.DEBUG):
             codes = ", ".join(issue.code for issue in attempt.issues)
@@ -695,7 +700,13 @@ class Wrapped(Generic[A_co]):
         limits = ask.contract.limits
         sending = CallIO(transport, limits, guard.bucket, way=way, is_async=self._is_async)
         sending.is_literate = ask.contract.dialects != "strict"
+        sending.ledger = self._ledger_of(ask)
         return sending
+
+    def _ledger_of(self, ask: CallPlan) -> LedgerOfCall | None:
+        """Return where the attempts of a call are written; None for nowhere."""
+        ledger = self._guard.settings.ledger
+        return None if ledger is None else LedgerOfCall(ledger, ask.mode, str(ask.base.model or ""))
 
     def _observing(
         self, ask: CallPlan, sending: CallIO

@@ -1,7 +1,7 @@
 """OpenTelemetry for wrapped clients.
 
-It records a span for each reply, a span for each ask of that reply, and counters of what went
-wrong.
+It records a span for each reply, a span for each ask of that reply, and metrics of what went
+wrong, what it cost and how long it took.
 
 Names are those of the semantic conventions for generative AI, at the version of ``SCHEMA_URL``, and
 ``strictreply.…`` where these have none; docs/telemetry.md lists them. No message, argument or
@@ -10,24 +10,37 @@ answer is recorded.
 
 from __future__ import annotations
 
+import inspect
 import re
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from importlib.metadata import version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from strictreply import Attempt, CallFailed, Issue
+from strictreply import Attempt, CallFailed
 from strictreply.core import CallPlan, JSONObject, Wrapped
+from strictreply.core.calls import unharmed
 from strictreply.core.forms import peek
 from strictreply.integrations import load
+from strictreply.integrations._otel_metrics import (
+    Attributes,
+    CallEnding,
+    EndedCall,
+    GivenAttributes,
+    Metrics,
+    is_attribute,
+    read_attributes,
+    tokens_of,
+)
 from strictreply.wires import wire_named
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.metrics import Counter, MeterProvider
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
 W = TypeVar("W", bound=Wrapped[Any])
@@ -78,7 +91,6 @@ OF_ATTEMPT = ("number", "tier", "scope", "escalation", "lenient", "dropped_param
 # exceptions are not recorded: they hold words of others
 _QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
 _PORTS = {"http": 80, "https": 443}
-_CALL = re.compile(r"/tool_calls/(\d+)")
 
 
 def instrument(
@@ -87,6 +99,7 @@ def instrument(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
     asks: bool | None = None,
+    attributes: GivenAttributes | None = None,
 ) -> W:
     """Return a copy of a wrapped client whose replies are recorded with OpenTelemetry.
 
@@ -94,22 +107,33 @@ def instrument(
     usage; None means where nobody else records it: not when ``create`` or a request passes what
     another program put in its way. A client that is instrumented already is returned as it is.
 
+    ``attributes`` are put on all spans and metrics, beside our own names: a mapping of names to
+    str, int, float or bool, or a function that takes nothing, is called once for each call, and
+    returns one. What it raises, and what is no such value, is logged by its type and left out.
+
     Raises TypeError for a client that is not wrapped, and for an invalid provider (such as a
-    tracer), ValueError for a client that is instrumented with other providers or another ``asks``,
-    ImportError without ``strictreply[otel]``.
+    tracer) or mapping, ValueError for a client that is instrumented with other providers, another
+    ``asks`` or other ``attributes``, ImportError without ``strictreply[otel]``.
     """
     if getattr(client, "observed_by", None) is None:
         raise TypeError("instrument() takes a wrapped client: instrument(strictreply.wrap(client))")
 
     _refuse_other("tracer_provider", tracer_provider, "get_tracer")
     _refuse_other("meter_provider", meter_provider, "get_meter")
+    _refuse_attributes(attributes)
 
     wrapped: Any = client
     present = wrapped._guard.settings.telemetry  # noqa: SLF001 - who observes is not for users
     if not isinstance(present, OpenTelemetry):
-        return client.observed_by(OpenTelemetry(tracer_provider, meter_provider, asks=asks))
+        telemetry = OpenTelemetry(tracer_provider, meter_provider, asks=asks, attributes=attributes)
+        return client.observed_by(telemetry)
 
-    given = {"tracer_provider": tracer_provider, "meter_provider": meter_provider, "asks": asks}
+    given = {
+        "tracer_provider": tracer_provider,
+        "meter_provider": meter_provider,
+        "asks": asks,
+        "attributes": attributes,
+    }
     other = [name for name, value in given.items() if value not in (None, present.given[name])]
     if other:
         raise ValueError(
@@ -131,11 +155,34 @@ def _refuse_other(name: str, provider: object, method: str) -> None:
     )
 
 
+def _refuse_attributes(attributes: object) -> None:
+    """Raise TypeError for what is neither a mapping of attributes nor a plain function."""
+    if isinstance(attributes, Mapping):
+        wrong = [value for name, value in attributes.items() if not is_attribute(name, value)]
+        if wrong:
+            raise TypeError(
+                "instrument() takes as attributes= names of str and values of str, int, float or "
+                f"bool; it was given a {type(wrong[0]).__name__}"
+            )
+    elif attributes is not None and (
+        not callable(attributes) or inspect.iscoroutinefunction(attributes)
+    ):
+        raise TypeError(
+            "instrument() takes a mapping as attributes=, or a function that returns one "
+            f"without being awaited, not {type(attributes).__name__}"
+        )
+
+
 class OpenTelemetry:
-    """The tracer and the counters of an instrumented client."""
+    """The tracer and the metrics of an instrumented client."""
 
     def __init__(
-        self, tracers: TracerProvider | None, meters: MeterProvider | None, *, asks: bool | None
+        self,
+        tracers: TracerProvider | None,
+        meters: MeterProvider | None,
+        *,
+        asks: bool | None,
+        attributes: GivenAttributes | None = None,
     ) -> None:
         self.trace: ModuleType = load("opentelemetry.trace")
         self._context: ModuleType = load("opentelemetry.context")
@@ -144,58 +191,131 @@ class OpenTelemetry:
             "tracer_provider": tracers,
             "meter_provider": meters,
             "asks": asks,
+            "attributes": attributes,
         }
         own = version(_NAME)
         self.tracer: Tracer = self.trace.get_tracer(_NAME, own, tracers, SCHEMA_URL)
 
         meter = load("opentelemetry.metrics").get_meter(_NAME, own, meters, SCHEMA_URL)
-        counter = meter.create_counter
-        rejected = "Tokens spent on replies that were not accepted."
-        self.attempts: Counter = counter("strictreply.attempts", "{attempt}", "Asks, by outcome.")
-        self.issues: Counter = counter("strictreply.issues", "{issue}", "Faults, by code and tool.")
-        self.tokens: Counter = counter("strictreply.rejected.tokens", "{token}", rejected)
+        self.metrics: Metrics = Metrics(meter)
         self._asks = asks
+        self._attributes = attributes
 
     @contextmanager
     def call(self, ask: CallPlan, client: object, *, seen: bool) -> Generator[ObservedCall | None]:
         """Record one call: nothing of it where instrumentation is suppressed."""
-        # the key has no public name yet; instrumentations import this one
-        key = getattr(self._context, "_SUPPRESS_INSTRUMENTATION_KEY", "")
-        if any(map(self._context.get_value, ("suppress_instrumentation", key))):
+        if self._is_suppressed():
             yield None
             return
 
-        common = _endpoint(client, ask.wire.name) | {
-            "gen_ai.request.model": str(ask.base.model or "")
-        }
-        attributes = {
-            "gen_ai.operation.name": "invoke_workflow",
-            "gen_ai.workflow.name": _NAME,
-            **common,
-        }
-        span = self.tracer.start_span(f"invoke_workflow {_NAME}", attributes=attributes)
+        began = time.perf_counter()
+        place = self._place(client, ask.wire.name, str(ask.base.model or ""), ask.mode)
+        span = self._start_call(place)
         is_recorded = not seen if self._asks is None else self._asks
-        observed = ObservedCall(self, ask, common, span, is_recorded=is_recorded)
+        observed = ObservedCall(self, ask, place, span, is_recorded=is_recorded)
+        ended_by: BaseException | None = None
 
         # between the chunks of a stream the caller's own code runs, in the caller's own span
         try:
             with nullcontext() if ask.base.is_stream else self.trace.use_span(span, **_QUIET):
                 yield observed
-        except GeneratorExit:  # of a stream: the caller left, which is not a failure
+        except GeneratorExit as error:  # of a stream: the caller left, which is not a failure
+            ended_by = error
             observed.close(())
             raise
         except BaseException as error:
+            ended_by = error
             self.fail(span, error.reason if isinstance(error, CallFailed) else type(error).__name__)
             raise
         finally:
             observed.close()
-            span.set_attribute("strictreply.attempts", observed.count)
-            span.end()
+            self._end_call(
+                span, observed.ending.ended(time.perf_counter() - began, ended_by), place
+            )
+
+    def observed(self, ask: CallPlan, client: object, attempt: Attempt, *, judging: float) -> None:
+        """Record a reply that was handed on as it came, and the seconds that judging it took."""
+        if self._is_suppressed():
+            return
+
+        with unharmed("telemetry"):
+            place = self._place(client, ask.wire.name, str(ask.base.model or ""), ask.mode)
+            declared = {tool.name for tool in ask.contract.tools}
+            ending = CallEnding(declared)
+            tool = ending.follow(attempt)
+            ended = ending.ended(attempt.seconds)
+
+            span = self._start_call(place, time.time_ns() - int(attempt.seconds * 1e9))
+            span.set_attributes(_of_attempt(attempt))
+            if attempt.failure is not None:
+                self.fail(span, _kinds(attempt)[0])
+
+            self.metrics.count_attempt(attempt, tool, place.attributes, declared)
+            self.metrics.record_judging(judging, ended, place.attributes)
+            self._end_call(span, ended, place)
+
+    def unjudged(self, client: object, api: str, model: str, why: str) -> None:
+        """Count a reply that was handed on without a verdict.
+
+        ``why``: ``fault`` (of ours), ``request`` (nothing can be judged by it) or ``abandoned`` (a
+        stream that its caller left).
+        """
+        if self._is_suppressed():
+            return
+
+        with unharmed("telemetry"):
+            place = self._place(client, api, model, "observe")
+            self.metrics.count_unjudged(why, place.attributes)
+
+    def _is_suppressed(self) -> bool:
+        # the key has no public name yet; instrumentations import this one
+        key = getattr(self._context, "_SUPPRESS_INSTRUMENTATION_KEY", "")
+        return any(map(self._context.get_value, ("suppress_instrumentation", key)))
+
+    def _place(self, client: object, api: str, model: str, mode: str) -> CallPlace:
+        endpoint = _endpoint(client, api)
+        ours: Attributes = {
+            "gen_ai.provider.name": endpoint["gen_ai.provider.name"],
+            "gen_ai.request.model": model,
+            "strictreply.mode": mode,
+        }
+        return CallPlace(endpoint, read_attributes(self._attributes) | ours)
+
+    def _start_call(self, place: CallPlace, start: int | None = None) -> Span:
+        attributes = {
+            **place.on_spans,
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": _NAME,
+        }
+        return self.tracer.start_span(
+            f"invoke_workflow {_NAME}", attributes=attributes, start_time=start
+        )
+
+    def _end_call(self, span: Span, ended: EndedCall, place: CallPlace) -> None:
+        span.set_attribute("strictreply.attempts", ended.attempts)
+        span.set_attribute("strictreply.call.outcome", ended.outcome)
+        span.end()
+        self.metrics.count_call(ended, place.attributes)
 
     def fail(self, span: Span, kind: str) -> None:
         """Mark a span as failed, without a description."""
         span.set_attribute("error.type", kind)
         span.set_status(self.trace.StatusCode.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlace:
+    """Where a call goes, and what its caller adds to that."""
+
+    endpoint: JSONObject
+    """The attributes of the address."""
+    attributes: Attributes
+    """The attributes of its metrics."""
+
+    @property
+    def on_spans(self) -> JSONObject:
+        """The attributes of its spans."""
+        return {**self.attributes, **self.endpoint}
 
 
 class ObservedCall:
@@ -205,13 +325,13 @@ class ObservedCall:
         self,
         telemetry: OpenTelemetry,
         ask: CallPlan,
-        common: JSONObject,
+        place: CallPlace,
         parent: Span,
         *,
         is_recorded: bool,
     ) -> None:
         self._telemetry = telemetry
-        self._common = common
+        self._place = place
         self._is_recorded = is_recorded
         self._parent: Context = telemetry.trace.set_span_in_context(parent)
         self._is_streamed = ask.base.is_stream
@@ -220,7 +340,7 @@ class ObservedCall:
         self._open: Span | None = None
         self._until: int | None = None
         self._cut = "_OTHER"
-        self.count: int = 0
+        self.ending: CallEnding = CallEnding(self._declared)
 
     @contextmanager
     def asking(self, request: JSONObject) -> Generator[None]:
@@ -232,8 +352,8 @@ class ObservedCall:
         self.close()
         model = _model(request)
         attributes = {
+            **self._place.on_spans,
             "gen_ai.operation.name": "chat",
-            **self._common,
             "gen_ai.request.model": model,
         }
         for key, attribute in ASKED.items():
@@ -257,13 +377,13 @@ class ObservedCall:
 
     def judged(self, attempt: Attempt) -> None:
         """Count an attempt, and close its span with the outcome."""
-        self.count += 1
-        self._count(attempt)
+        tool = self.ending.follow(attempt)
+        attributes = self._place.attributes
+        self._telemetry.metrics.count_attempt(attempt, tool, attributes, self._declared)
         if self._open is not None:
             self._open.set_attributes(_of_response(attempt) | _of_attempt(attempt))
 
-        codes = [issue.code for issue in attempt.issues]
-        self.close(codes or re.findall(r"^\w+", attempt.failure or ""))
+        self.close(_kinds(attempt))
 
     def close(self, kinds: Sequence[str] | None = None) -> None:
         """Close the span of an ask, failed with the first of ``kinds``.
@@ -279,46 +399,6 @@ class ObservedCall:
         if failed:
             self._telemetry.fail(span, failed[0])
         span.end(self._until)
-
-    def _count(self, attempt: Attempt) -> None:
-        names = ("gen_ai.provider.name", "gen_ai.request.model")
-        attributes = {name: self._common[name] for name in names}
-
-        if attempt.accepted:
-            outcome = "accepted"
-        else:
-            outcome = "rejected" if attempt.failure is None else "failed"
-        self._telemetry.attempts.add(1, attributes | {"strictreply.attempt.outcome": outcome})
-
-        for issue in attempt.issues:
-            tool = self._tool_of(issue, attempt)
-            named = {} if tool is None else {"gen_ai.tool.name": tool}
-            self._telemetry.issues.add(
-                1, attributes | {"strictreply.issue.code": issue.code} | named
-            )
-
-        if not attempt.accepted:
-            for kind, counted in _tokens(attempt):
-                self._telemetry.tokens.add(counted, attributes | {"gen_ai.token.type": kind})
-
-    def _tool_of(self, issue: Issue, attempt: Attempt) -> str | None:
-        """Return the declared tool that an issue is about.
-
-        None when it is about the reply itself, or about a name that the model made up.
-        """
-        place = _CALL.match(issue.path)
-        if place is None or attempt.scope is not None:
-            # a scope of several tools names none of them
-            tool = (attempt.scope or "").partition("/")[0]
-            return tool if tool in self._declared else None
-
-        draft = wire_named(attempt.api).draft_in(attempt.raw)
-        index = int(place[1])
-        if draft is None or index >= len(draft.calls):
-            return None
-
-        name = draft.calls[index].name
-        return name if isinstance(name, str) and name in self._declared else None
 
 
 def _endpoint(client: object, api: str) -> JSONObject:
@@ -351,15 +431,16 @@ def _of_response(attempt: Attempt) -> JSONObject:
     if reasons:
         found["gen_ai.response.finish_reasons"] = reasons
     if attempt.usage.total_tokens:
-        found |= {f"gen_ai.usage.{kind}_tokens": counted for kind, counted in _tokens(attempt)}
+        found |= {f"gen_ai.usage.{kind}_tokens": counted for kind, counted in tokens_of(attempt)}
         found |= {_CACHED[name]: counted for name, counted in _cached(attempt).items()}
 
     return found
 
 
-def _tokens(attempt: Attempt) -> tuple[tuple[str, int], ...]:
-    usage = attempt.usage
-    return ("input", usage.prompt_tokens), ("output", usage.completion_tokens)
+def _kinds(attempt: Attempt) -> list[str]:
+    """Return what went wrong with an ask: the codes of its issues, or the kind of its failure."""
+    codes = [issue.code for issue in attempt.issues]
+    return codes or re.findall(r"^\w+", attempt.failure or "")
 
 
 def _cached(attempt: Attempt) -> dict[str, int]:

@@ -67,6 +67,13 @@ class CallPlan:
     own_request: Request | None = None
     """The caller's request with nothing of ours, which is sent first; None to send the contract."""
 
+    @property
+    def mode(self) -> str:
+        """``enforce``, ``observe``, or ``partial`` where only some tools are enforced."""
+        if self.enforced is None:
+            return "enforce"
+        return "partial" if self.enforced else "observe"
+
 
 @dataclass(frozen=True, slots=True)
 class BadReply:

@@ -104,7 +104,9 @@ class Came:
     decoder: Callable[[], object] | None = None
     """Makes the decoder of a cloud whose streams are no events of text; None for any other."""
     _size: int = 0
+    """The bytes, or the chunks, that came of a stream so far."""
     _is_taken: bool = False
+    """Whether it was judged."""
 
     def source(self, *, is_events: bool) -> object:
         """Return the response in a form that a transport reads: as events, or as a whole."""

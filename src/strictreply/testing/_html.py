@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from importlib.resources import files
+from types import MappingProxyType
 from xml.etree import ElementTree as ET
 
 from strictreply.core.text import printable_lines
@@ -142,14 +143,19 @@ def choices(name: str, words: Mapping[str, str]) -> tuple[ET.Element, str]:
     return element("p", *labels, kind="filter"), style
 
 
-def shares(rates: Sequence[tuple[str, int, int]], titles: tuple[str, str, str]) -> ET.Element:
+def shares(
+    rates: Sequence[tuple[str, int, int]],
+    titles: tuple[str, str, str],
+    kinds: Mapping[str, str] = MappingProxyType({}),
+) -> ET.Element:
     """Make a table of rates as bars.
 
     A rate is a name, how many of it are bad, and how many there are; its row also shows the share.
+    ``kinds`` has the class of a name's bar where that is not ``bad``.
     """
     rows: list[ET.Element] = []
     for name, bad, all_ in rates:
-        cells = [element("td", name), element("td", bar({"bad": bad}, all_))]
+        cells = [element("td", name), element("td", bar({kinds.get(name, "bad"): bad}, all_))]
         cells += numbers(zip(titles, (bad, all_), strict=False))
         share = element("td", f"{100 * bad / all_:.1f} %", kind="number")
         rows.append(element("tr", *cells, share))

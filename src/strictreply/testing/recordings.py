@@ -1,12 +1,12 @@
 """Recorded replies judged offline: counts by tool, model and issue code, and the first examples.
 
 A line is a chat completion or a response, a request and its response side by side, as
-``strictreply.testing.record`` writes them, or a record with ``mode``, ``tools`` and ``reply``.
+``strictreply.testing.record`` writes them, or a record with ``mode``, ``tools`` and ``reply``. A
+line of a :class:`strictreply.Ledger` has its verdict in it, and is not judged again.
 """
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import warnings
@@ -14,162 +14,39 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
-from xml.etree import ElementTree as ET
+from typing import TypeAlias
 
 from strictreply import Contract, ContractWarning, Invalid
 from strictreply.batch.lines import STDIN, Line, open_lines
-from strictreply.core import JSON, JSONObject, Request
-from strictreply.core.text import capped, counted, printable
-from strictreply.testing import _html as html
-from strictreply.testing._html import anchor, element, row, slug
+from strictreply.core import Request
+from strictreply.core.text import capped, printable
+from strictreply.testing._ledger_lines import LedgerEntry, read_entry
 from strictreply.testing._recordings import NO_NAME, RecordedVerdict, RecordingJudge, UnreadableLine
+from strictreply.testing._reply_tally import (
+    MAX_CAUSES,
+    SHOWN_OF_A_CAUSE,
+    JudgedLine,
+    ReplyCause,
+    ReplyTally,
+)
 from strictreply.testing._scripts import Asked
 from strictreply.testing._serving import writer_named
-from strictreply.testing._steps import Harm
-from strictreply.wires import wire_named
+from strictreply.testing._tally_page import check_page
+from strictreply.wires import excerpt, wire_named
 
-__all__ = ["JudgedLine", "ReplyCause", "ReplyTally", "check_files", "check_page", "excerpt"]
-
-MAX_CAUSES = 200  # that are counted apart: no more is kept, however large a file is
-SHOWN_OF_A_CAUSE = 3  # replies
-
-
-class JudgedLine(NamedTuple):
-    """What was found in one line."""
-
-    line: int
-    """Number of the line, counted from 1."""
-    model: str = NO_NAME
-    """Name of the model that replied."""
-    tool: str = NO_NAME
-    """Name of the first tool that was called."""
-    issues: Sequence[JSONObject] = ()
-    """The faults of the reply as plain JSON; empty when it fits."""
-    reason: str = ""
-    """Why the line holds no reply; empty when it holds one."""
-    excerpt: tuple[str, str] | None = None
-    """The reply and the request that would follow; None when they are not kept."""
-
-    @property
-    def cause(self) -> ReplyCause:
-        """What invalid replies are grouped by."""
-        return ReplyCause(self.tool, tuple(sorted({str(issue["code"]) for issue in self.issues})))
-
-
-class ReplyCause(NamedTuple):
-    """The first tool that was called, and all that was wrong."""
-
-    tool: str
-    codes: tuple[str, ...]
-
-    @property
-    def harm(self) -> Harm:
-        """What happens in an app that goes on with such a reply."""
-        return min((Harm.accepting(code) for code in self.codes), key=lambda harm: harm.rank)
-
-
-@dataclass
-class ReplyTally:
-    """Counts of what was found in the files read so far."""
-
-    on_invalid: Callable[[JSONObject], object] = lambda _reply: None
-    """Called with every invalid reply, as plain JSON."""
-    complete: bool = False
-    """Whether all files were read."""
-    replies: int = 0
-    """Replies that were read."""
-    invalid: int = 0
-    """Replies that do not fit."""
-    by_code: Counter[str] = field(default_factory=Counter[str])
-    """Replies by code; a code counts once for each reply."""
-    by_model: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    """Counts of replies and of invalid ones, by model."""
-    by_tool: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    """Counts of replies and of invalid ones, by tool."""
-    unreadable: list[JSONObject] = field(default_factory=list[JSONObject])
-    """The lines that hold no reply, each with its file and the reason."""
-    first: dict[str, str] = field(default_factory=dict[str, str])
-    """File and line where each code was seen first."""
-    empty: list[str] = field(default_factory=list[str])
-    """The files that held no reply."""
-    causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
-    """Invalid replies by their cause."""
-
-    samples: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(default_factory=dict[Any, Any])
-    """The first replies of each cause, each with its file and line."""
-
-    def add(self, path: Path, judged: JudgedLine) -> None:
-        """Count one line; a code counts once for each reply."""
-        if judged.reason:
-            entry = {"file": str(path), "line": judged.line, "reason": judged.reason}
-            self.unreadable.append(entry)
-            return
-
-        self.replies += 1
-        for rates, name in ((self.by_model, judged.model), (self.by_tool, judged.tool)):
-            rate = rates.setdefault(name, {"replies": 0, "invalid": 0})
-            rate["replies"] += 1
-            rate["invalid"] += bool(judged.issues)
-
-        for code in {str(issue["code"]) for issue in judged.issues}:
-            self.by_code[code] += 1
-            self.first.setdefault(code, f"{path.name}:{judged.line}")
-
-        if not judged.issues:
-            return
-
-        self.invalid += 1
-        where = {"file": str(path), "line": judged.line, "model": judged.model, "tool": judged.tool}
-        self.on_invalid({**where, "issues": list(judged.issues)})
-
-        cause = judged.cause
-        if cause in self.causes or len(self.causes) < MAX_CAUSES:
-            self.causes[cause] += 1
-            lines = self.samples.setdefault(cause, [])
-            if judged.excerpt is not None and len(lines) < SHOWN_OF_A_CAUSE:
-                lines.append((f"{path.name}:{judged.line}", judged))
-
-    def codes(self) -> list[tuple[str, int]]:
-        """Return how many replies had each code, sorted by their number, then by code."""
-        return sorted(self.by_code.items(), key=lambda one: (-one[1], one[0]))
-
-    def rates(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
-        """Yield the rates by model and by tool.
-
-        They are sorted by the invalid replies, then by all replies, then by name.
-        """
-
-        def rank(one: tuple[str, dict[str, int]]) -> tuple[int, int, str]:
-            name, rate = one
-            return -rate["invalid"], -rate["replies"], name
-
-        for kind, rates in (("model", self.by_model), ("tool", self.by_tool)):
-            yield kind, dict(sorted(rates.items(), key=rank))
-
-    @staticmethod
-    def label(kind: str, name: str) -> str:
-        """Name a model or a tool for a person; ``kind`` is the word for what it is."""
-        return f"(no {kind})" if name == NO_NAME else name
-
-    def to_dict(self) -> JSONObject:
-        """Return the counts as JSON-safe values, the most frequent first."""
-        return {
-            "complete": self.complete,
-            "replies": self.replies,
-            "valid": self.replies - self.invalid,
-            "invalid": self.invalid,
-            "by_code": dict(self.codes()),
-            **{f"by_{kind}": rates for kind, rates in self.rates()},
-            "unreadable": self.unreadable,
-            "empty": self.empty,
-        }
-
+__all__ = [
+    "JudgedLine",
+    "LedgerEntry",
+    "ReplyCause",
+    "ReplyTally",
+    "check_files",
+    "check_page",
+    "excerpt",
+]
 
 MAX_SHOWN_CHARS = 800  # of a reply
 
@@ -193,7 +70,8 @@ def check_files(
 ) -> ReplyTally:
     """Judge every recorded reply in JSONL files, ``.gz`` too, ``-`` for stdin; return the counts.
 
-    A reply is judged by the tools of its request, or by ``tools`` where that names none. Large
+    A reply is judged by the tools of its request, or by ``tools`` where that names none; a line of
+    a ledger counts as what it says. Large
     files are judged by ``jobs`` processes; ``tools`` is then what can be pickled, or a function
     that returns them. ``samples`` keeps the first replies of each cause, for :func:`check_page`.
     ``into`` is counted into, and has what was read so far when this is interrupted; ``on_line``
@@ -219,7 +97,13 @@ class LineJudge:
         self._met: Counter[ReplyCause] = Counter()
 
     def judge(self, number: int, line: bytes) -> JudgedLine:
-        """Judge one line."""
+        """Judge one line; that of a ledger has its verdict."""
+        entry = read_entry(line)
+        if isinstance(entry, str):
+            return JudgedLine(number, reason=entry)
+        if entry is not None:
+            return self._recorded(number, entry)
+
         judged = self._judge.judge(number, line)
         if isinstance(judged, UnreadableLine):
             return JudgedLine(number, reason=judged.reason)
@@ -227,17 +111,32 @@ class LineJudge:
         recording = judged.recording
         faults = judged.verdict.issues if isinstance(judged.verdict, Invalid) else ()
         issues = [issue.to_dict() for issue in faults]
-        found = JudgedLine(number, recording.model, recording.called, issues)
-
-        if not issues or not self.settings[1] or len(self._met) >= MAX_CAUSES:
-            return found
-
-        self._met[found.cause] += 1
-        if self._met[found.cause] > SHOWN_OF_A_CAUSE:
+        lacks_tools = recording.called != NO_NAME and not judged.contract.tools
+        found = JudgedLine(
+            number, recording.model, recording.called, issues, lacks_tools=lacks_tools
+        )
+        if not self._is_sample(found):
             return found
 
         reply = capped(excerpt(recording.response, recording.api), MAX_SHOWN_CHARS)
         return found._replace(excerpt=(reply, _asked_next(judged)))
+
+    def _recorded(self, number: int, entry: LedgerEntry) -> JudgedLine:
+        issues = [{**issue} for issue in entry.issues]
+        found = JudgedLine(number, entry.model, entry.tool or NO_NAME, issues, entry=entry)
+        if not self._is_sample(found):
+            return found
+
+        reply = capped(printable(entry.reply or ""), MAX_SHOWN_CHARS)
+        return found._replace(excerpt=(reply, ""))
+
+    def _is_sample(self, found: JudgedLine) -> bool:
+        """Return whether a line is one of the first of its cause that are kept."""
+        if not found.issues or not self.settings[1] or len(self._met) >= MAX_CAUSES:
+            return False
+
+        self._met[found.cause] += 1
+        return self._met[found.cause] <= SHOWN_OF_A_CAUSE
 
 
 def _asked_next(judged: RecordedVerdict) -> str:
@@ -333,130 +232,3 @@ def _begin(tools: Tools, samples: bool) -> None:
 
 def _judge_batch(batch: list[Line]) -> list[Found]:
     return list(_judged_here(_own[0], iter(batch)))
-
-
-MAX_CHARTED = 20  # names in a chart
-MAX_LISTED = 200  # unreadable lines
-
-
-def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
-    """Write what was found in files as one HTML page for a person."""
-    replies = _replies(tally.replies, "recorded ")
-    part = "" if tally.complete else " Interrupted: this covers what was read so far."
-    kind = "verdict good" if tally.replies and not tally.invalid else "verdict bad"
-    verdict = element("p", f"{tally.invalid} of {replies} did not fit.{part}", kind=kind)
-
-    unreadable = len(tally.unreadable)
-    facts = {
-        "Files": ", ".join(files),
-        "Without a reply": ", ".join(tally.empty),
-        "Unreadable": counted(unreadable, "line") if unreadable else "",
-    }
-
-    causes = sorted(tally.causes.items(), key=lambda item: (item[0].harm.rank, -item[1]))
-    met = {cause.harm for cause, _ in causes}
-    harms = {slug(harm): harm.value for harm in Harm if harm in met}
-    choices, style = html.choices("harm", harms) if len(harms) > 1 else (element("p"), "")
-
-    taken: set[str] = set()
-    worst = [element("h2", "The worst replies first"), choices] if causes else []
-    worst += [_cause(tally, cause, anchor(_words(cause), taken)) for cause, _ in causes]
-
-    footer = "Of each cause the first replies are shown. Nothing was sent anywhere."
-    return html.page(
-        "Recorded replies",
-        verdict,
-        html.facts(facts),
-        *_charts(tally),
-        *worst,
-        *_others(tally),
-        element("footer", footer),
-        css=style,
-    )
-
-
-def _replies(number: int, kind: str = "") -> str:
-    return f"{number} {kind}{'reply' if number == 1 else 'replies'}"
-
-
-def _charts(tally: ReplyTally) -> Iterator[ET.Element]:
-    if tally.by_code:
-        yield element("h2", "By issue code")
-        codes = [(code, number, tally.replies) for code, number in tally.codes()]
-        yield html.shares(codes, ("with it", "of all", "share"))
-
-    for kind, rates in tally.rates():
-        named = [(tally.label(kind, name), n["invalid"], n["replies"]) for name, n in rates.items()]
-        if named:
-            yield element("h2", f"By {kind}")
-            yield html.shares(named[:MAX_CHARTED], ("invalid", "replies", "share"))
-
-        if len(named) > MAX_CHARTED:
-            words = f"and {len(named) - MAX_CHARTED} more; --json lists all"
-            yield element("p", words, kind="soft")
-
-
-def _words(cause: ReplyCause) -> str:
-    codes = ", ".join(cause.codes)
-    return codes if cause.tool == NO_NAME else f"{cause.tool}: {codes}"
-
-
-def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
-    rows: list[ET.Element] = []
-    for where, judged in tally.samples[cause]:
-        reply, asked = judged.excerpt or ("", "")
-        model = [element("p", judged.model, kind="soft")] if judged.model != NO_NAME else []
-        faults = (
-            element("p", f"{issue['path'] or 'the whole'}: {issue['message']}")
-            for issue in judged.issues
-        )
-        left = element("td", element("div", where, kind="name"), *model, *faults)
-
-        following = element("pre", asked) if asked else "nothing: the call would have failed"
-        cells = (element("td", element("pre", reply)), element("td", following))
-        rows.append(element("tr", left, *cells, kind=f"finding {slug(cause.harm)}"))
-
-    replies = _replies(tally.causes[cause])
-    title = f" · {replies} · an app that takes it {cause.harm}"
-    return element(
-        "section",
-        html.linked("h3", place, html.dot(slug(cause.harm)), element("code", _words(cause)), title),
-        html.findings(("Where", "What came", "What would have been sent"), rows),
-        kind="cause",
-        id=place,
-    )
-
-
-def _others(tally: ReplyTally) -> Iterator[ET.Element]:
-    others = tally.invalid - tally.causes.total()
-    if others:
-        replies = _replies(others)
-        yield element("p", f"and {replies} of other causes; --json lists all", kind="soft")
-
-    if tally.unreadable:
-        title = counted(len(tally.unreadable), "unreadable line")
-        rows = (
-            row("td", f"{entry['file']}:{entry['line']}", str(entry["reason"]))
-            for entry in tally.unreadable[:MAX_LISTED]
-        )
-        yield html.folded(title, rows)
-
-
-def excerpt(raw: JSON, api: str) -> str:
-    """Show the heart of a response, printable.
-
-    That is the calls as ``name(arguments)``, else the refusal or the content.
-    """
-    draft = wire_named(api).draft_in(raw)
-    if draft is None:
-        return _shown(raw)
-    if draft.calls:
-        return ", ".join(f"{_shown(call.name)}({_shown(call.arguments)})" for call in draft.calls)
-    if draft.refusal:
-        return f"refusal: {_shown(draft.refusal)}"
-
-    return _shown(draft.text if draft.other is None else draft.other)
-
-
-def _shown(value: object) -> str:
-    return printable(value) if isinstance(value, str) else json.dumps(value, default=str)

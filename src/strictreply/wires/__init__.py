@@ -5,16 +5,22 @@ The packages that judge replies know none of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeAlias
 
 from strictreply.values._errors import ContractError
+from strictreply.values._issues import printable
+from strictreply.values._limits import JSON
 from strictreply.wires._anthropic import MESSAGES_API
 from strictreply.wires._chat import CHAT
 from strictreply.wires._responses import RESPONSES
 from strictreply.wires._wire import Wire
 
 Api: TypeAlias = Literal["chat", "responses", "messages"]
+
+ReplyPart: TypeAlias = Literal["name", "arguments", "text", "other"]
+"""What of a reply is shown: a tool's name, a call's arguments, words, or what is none of these."""
 
 WIRES: dict[str, Wire] = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES_API}
 """The known APIs, by name."""
@@ -60,3 +66,39 @@ def wire_for(request: Mapping[str, object], responses: Iterable[object] = ()) ->
     own = (wire for wire in known if wire.asks is not None and wire.asks(request))
     usual = (wire for wire in known if wire.asks is None)
     return next(own, None) or next(usual, CHAT)
+
+
+def called_tool(raw: JSON, api: str) -> str | None:
+    """Return the name of the tool that a response calls first, made up or not; None for none."""
+    draft = wire_named(api).draft_in(raw)
+    name = draft.calls[0].name if draft is not None and draft.calls else None
+    return name if isinstance(name, str) else None
+
+
+def show_whole(value: object, _part: ReplyPart) -> str:
+    """Show a part of a reply as it came, printable."""
+    return printable(value) if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def excerpt(raw: JSON, api: str, show: Callable[[object, ReplyPart], str] = show_whole) -> str:
+    """Show the heart of a response, printable.
+
+    That is the calls as ``name(arguments)``, else the refusal or the content; ``show`` writes each
+    part of it.
+    """
+    draft = wire_named(api).draft_in(raw)
+    if draft is None:
+        return show(raw, "other")
+
+    if draft.calls:
+        calls: list[str] = []
+        for call in draft.calls:
+            arguments = show(call.arguments, "text" if call.is_text else "arguments")
+            calls.append(f"{show(call.name, 'name')}({arguments})")
+
+        return ", ".join(calls)
+
+    if draft.refusal:
+        return f"refusal: {show(draft.refusal, 'text')}"
+
+    return show(draft.text, "text") if draft.other is None else show(draft.other, "other")

@@ -12,12 +12,12 @@ import urllib.request
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from socket import socket
 from typing import Any
 
 import openai
 
 from strictreply.testing import LoopbackServer, ScriptedModel, Step
+from support.ports import free_port
 
 KEY = "sk-loopback-3f9d1c77a5e84b02b6d0"
 PATIENCE = (
@@ -332,12 +332,3 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
             return
 
     raise RuntimeError("the proxy does not listen: its folder's proxy.log says why")
-
-
-@contextmanager
-def free_port() -> Generator[int]:
-    """Yield a port of loopback that is free."""
-    with socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-    yield port

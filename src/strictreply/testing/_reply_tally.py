@@ -1,0 +1,253 @@
+"""What was found in recorded replies and ledgers: a line, what it is grouped by, and the counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from strictreply.core import JSONObject
+from strictreply.testing._ledger_lines import LedgerEntry
+from strictreply.testing._recordings import NO_NAME
+from strictreply.testing._steps import Harm
+
+MAX_CAUSES = 200  # that are counted apart: no more is kept, however large a file is
+SHOWN_OF_A_CAUSE = 3  # replies
+
+
+class JudgedLine(NamedTuple):
+    """What was found in one line."""
+
+    line: int
+    """Number of the line, counted from 1."""
+    model: str = NO_NAME
+    """Name of the model that replied."""
+    tool: str = NO_NAME
+    """Name of the first tool that was called."""
+    issues: Sequence[JSONObject] = ()
+    """The faults of the reply as plain JSON; empty when it fits."""
+    reason: str = ""
+    """Why the line holds no reply; empty when it holds one."""
+    excerpt: tuple[str, str] | None = None
+    """The reply and the request that would follow; None when they are not kept."""
+    entry: LedgerEntry | None = None
+    """What the ledger says of the attempt; None for a line of a recording."""
+    lacks_tools: bool = False
+    """Whether it calls a tool, and no tool was declared at all."""
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether the reply was handed on though it does not fit."""
+        return self.entry is not None and self.entry.outcome == "observed"
+
+    @property
+    def cause(self) -> ReplyCause:
+        """What invalid replies are grouped by."""
+        return ReplyCause(self.tool, tuple(sorted({str(issue["code"]) for issue in self.issues})))
+
+
+class ReplyCause(NamedTuple):
+    """The first tool that was called, and all that was wrong."""
+
+    tool: str
+    codes: tuple[str, ...]
+
+    @property
+    def harm(self) -> Harm:
+        """What happens in an app that goes on with such a reply."""
+        return min((Harm.accepting(code) for code in self.codes), key=lambda harm: harm.rank)
+
+
+OUTCOMES = ("ok", "fixed", "observed", "rejected", "failed")
+"""What becomes of calls: ``fixed`` are those that fit after a reply that was rejected."""
+
+
+class CallState(NamedTuple):
+    """What is known of one call of a ledger, whose lines come in any order."""
+
+    attempt: int = 0
+    """Number of its last attempt."""
+    outcome: str = ""
+    """What became of that one."""
+    is_corrected: bool = False
+    """Whether one of its replies was rejected."""
+
+    def after(self, entry: LedgerEntry) -> CallState:
+        """Return what is known with one more attempt of the call."""
+        is_corrected = self.is_corrected or entry.outcome == "rejected" or entry.tier > 0
+        last = max((self.attempt, self.outcome), (entry.attempt, entry.outcome))
+        return CallState(*last, is_corrected)
+
+    @property
+    def word(self) -> str:
+        """What became of the call, as one of :data:`OUTCOMES`."""
+        return "fixed" if self.outcome == "ok" and self.is_corrected else self.outcome
+
+
+@dataclass
+class ReplyTally:
+    """Counts of what was found in the files read so far."""
+
+    on_invalid: Callable[[JSONObject], object] = lambda _reply: None
+    """Called with every invalid reply, as plain JSON."""
+    complete: bool = False
+    """Whether all files were read."""
+    replies: int = 0
+    """Replies that were read."""
+    invalid: int = 0
+    """Replies that do not fit."""
+    observed: int = 0
+    """Those of them that a ledger says were only observed: they were handed on all the same."""
+    by_code: Counter[str] = field(default_factory=Counter[str])
+    """Replies by code; a code counts once for each reply."""
+    by_model: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    """Counts of replies and of invalid ones, by model."""
+    by_tool: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    """Counts of replies and of invalid ones, by tool."""
+    unreadable: list[JSONObject] = field(default_factory=list[JSONObject])
+    """The lines that hold no reply, each with its file and the reason."""
+    first: dict[str, str] = field(default_factory=dict[str, str])
+    """File and line where each code was seen first."""
+    empty: list[str] = field(default_factory=list[str])
+    """The files that held no reply."""
+    causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
+    """Invalid replies by their cause."""
+    observed_causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
+    """Those of them that were only observed, by their cause."""
+    without_tools: int = 0
+    """Replies that call a tool, while neither their line nor the caller declares any."""
+    calls: dict[str, CallState] = field(default_factory=dict[str, CallState])
+    """The calls of ledgers, by their ids."""
+    tokens: Counter[str] = field(default_factory=Counter[str])
+    """Tokens of the attempts in ledgers: ``input`` and ``output``."""
+    rejected_tokens: Counter[str] = field(default_factory=Counter[str])
+    """Those of them that were spent on replies that were rejected."""
+    seconds: float = 0.0
+    """Seconds that the attempts in ledgers took."""
+
+    samples: dict[ReplyCause, list[tuple[str, JudgedLine]]] = field(default_factory=dict[Any, Any])
+    """The first replies of each cause, each with its file and line."""
+
+    def add(self, path: Path, judged: JudgedLine) -> None:
+        """Count one line; a code counts once for each reply."""
+        if judged.reason:
+            entry = {"file": str(path), "line": judged.line, "reason": judged.reason}
+            self.unreadable.append(entry)
+            return
+
+        if judged.entry is not None:
+            self._add_attempt(judged.entry)
+            if judged.entry.outcome == "failed":
+                return
+
+        self.replies += 1
+        self.without_tools += judged.lacks_tools
+        for rates, name in ((self.by_model, judged.model), (self.by_tool, judged.tool)):
+            rate = rates.setdefault(name, {"replies": 0, "invalid": 0})
+            rate["replies"] += 1
+            rate["invalid"] += bool(judged.issues)
+
+        for code in {str(issue["code"]) for issue in judged.issues}:
+            self.by_code[code] += 1
+            self.first.setdefault(code, f"{path.name}:{judged.line}")
+
+        if not judged.issues:
+            return
+
+        self.invalid += 1
+        where = {"file": str(path), "line": judged.line, "model": judged.model, "tool": judged.tool}
+        told = judged.entry
+        if told is not None:
+            where |= {"call": told.call, "attempt": told.attempt, "outcome": told.outcome}
+        self.on_invalid({**where, "issues": list(judged.issues)})
+
+        cause = judged.cause
+        self.observed += judged.is_observed
+        if cause in self.causes or len(self.causes) < MAX_CAUSES:
+            self.causes[cause] += 1
+            self.observed_causes[cause] += judged.is_observed
+            lines = self.samples.setdefault(cause, [])
+            if judged.excerpt is not None and len(lines) < SHOWN_OF_A_CAUSE:
+                lines.append((f"{path.name}:{judged.line}", judged))
+
+    def _add_attempt(self, entry: LedgerEntry) -> None:
+        self.seconds += entry.seconds
+        self.tokens.update(entry.tokens)
+        if entry.outcome == "rejected":
+            self.rejected_tokens.update(entry.tokens)
+
+        self.calls[entry.call] = self.calls.get(entry.call, CallState()).after(entry)
+
+    @property
+    def by_outcome(self) -> dict[str, int]:
+        """How many calls of ledgers came to each outcome; empty without a ledger.
+
+        They are ``ok``, ``fixed`` (after a reply that was rejected), ``observed`` (handed on though
+        its reply does not fit), ``rejected`` and ``failed``.
+        """
+        counts = Counter(call.word for call in self.calls.values())
+        return {word: counts[word] for word in OUTCOMES if counts[word]}
+
+    def codes(self) -> list[tuple[str, int]]:
+        """Return how many replies had each code, sorted by their number, then by code."""
+        return sorted(self.by_code.items(), key=lambda one: (-one[1], one[0]))
+
+    def rates(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
+        """Yield the rates by model and by tool.
+
+        They are sorted by the invalid replies, then by all replies, then by name.
+        """
+
+        def rank(one: tuple[str, dict[str, int]]) -> tuple[int, int, str]:
+            name, rate = one
+            return -rate["invalid"], -rate["replies"], name
+
+        for kind, rates in (("model", self.by_model), ("tool", self.by_tool)):
+            yield kind, dict(sorted(rates.items(), key=rank))
+
+    @property
+    def lacking(self) -> str:
+        """What is missing for the replies without tools, in words for a person."""
+        one = self.without_tools == 1
+        calling = "reply calls a tool" if one else "replies call tools"
+        declaring = "its line" if one else "their lines"
+        remedy = "declare them by --tools=FILE or --tools=module:name"
+        return f"{self.without_tools} {calling}, and {declaring} declared none: {remedy}"
+
+    @property
+    def spent(self) -> str:
+        """The tokens of the attempts in ledgers, in words for a person."""
+        all_ = f"{self.tokens['input']} in, {self.tokens['output']} out"
+        rejected = self.rejected_tokens
+        return f"{all_}; of rejected replies {rejected['input']} in, {rejected['output']} out"
+
+    @staticmethod
+    def label(kind: str, name: str) -> str:
+        """Name a model or a tool for a person; ``kind`` is the word for what it is."""
+        return f"(no {kind})" if name == NO_NAME else name
+
+    def to_dict(self) -> JSONObject:
+        """Return the counts as JSON-safe values, the most frequent first."""
+        return {
+            "complete": self.complete,
+            "replies": self.replies,
+            "valid": self.replies - self.invalid,
+            "invalid": self.invalid,
+            "by_code": dict(self.codes()),
+            **{f"by_{kind}": rates for kind, rates in self.rates()},
+            "observed": self.observed,
+            "without_tools": self.without_tools,
+            "calls": len(self.calls),
+            "by_outcome": self.by_outcome,
+            "tokens": _both(self.tokens),
+            "rejected_tokens": _both(self.rejected_tokens),
+            "seconds": round(self.seconds, 6),
+            "unreadable": self.unreadable,
+            "empty": self.empty,
+        }
+
+
+def _both(tokens: Counter[str]) -> dict[str, int]:
+    return {name: tokens[name] for name in ("input", "output")}
