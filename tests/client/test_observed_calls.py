@@ -492,3 +492,42 @@ def test_a_managed_stream_is_observed() -> None:
     assert found[0] == found[1]
     assert servers[0].bodies == servers[1].bodies
     assert [one.observed for one in told.attempts] == [True]
+
+
+TEXT = {"type": "text", "text": "find tea"}
+ITERATED: dict[str, Callable[[Any], Any]] = {
+    "messages": lambda to: to.chat.completions.create(model="m", messages=iter(USER)),
+    "tools": lambda to: to.chat.completions.create(**ASK, tools=iter([SEARCH.definition])),
+    "content": lambda to: to.chat.completions.create(
+        model="m", messages=[{"role": "user", "content": iter([TEXT])}]
+    ),
+    "parse": lambda to: to.chat.completions.parse(model="m", messages=iter(USER)),
+}
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("iterated", ITERATED)
+def test_what_can_be_iterated_once_is_sent_and_judged(iterated: str, is_async: bool) -> None:
+    """A generator in a request is read for the verdict, and is still sent as the raw client's."""
+    servers = Server(WRONG), Server(WRONG)
+    told = Told()
+    clients = [one.async_client() if is_async else one.client() for one in servers]
+    for client in (clients[0], observed(clients[1], told)):
+        done(ITERATED[iterated](client))
+
+    assert servers[1].bodies == servers[0].bodies
+    assert b"find tea" in servers[1].bodies[0]
+    assert [issue.code for issue in told.attempts[0].issues] == ["args.type"]
+
+
+@pytest.mark.parametrize("marker", [openai.NOT_GIVEN, openai.omit], ids=["not given", "omit"])
+def test_what_the_sdk_leaves_out_is_in_no_attempt(marker: Any) -> None:
+    """A keyword that is not given is neither sent nor told."""
+    servers = Server(WRONG), Server(WRONG)
+    told = Told()
+    left_out = dict.fromkeys(("max_tokens", "stream", "tools", "tool_choice", "n"), marker)
+    for client in (servers[0].client(), observed(servers[1].client(), told)):
+        client.chat.completions.create(**ASK, **left_out)
+
+    assert servers[1].bodies == servers[0].bodies
+    assert told.attempts[0].request.keys() == ASK.keys()

@@ -17,6 +17,7 @@ from strictreply.client._sending import CallIO, Io, called, whole_reply
 from strictreply.client._stored import last_response
 from strictreply.client._stored_demands import demands
 from strictreply.contract._contract import Check, Checked, aperform_check, perform_check
+from strictreply.contract._definitions import given
 from strictreply.contract._driving import Done, adrive, advanced, drive, unharmed
 from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import Failure, classify, failure_of
@@ -79,11 +80,11 @@ class Observation:
 
         self._wire = wire
         self._path = path
-        self._sent = sent or {}
+        self._sent = given(sent or {})
         try:
             read = keywords()
             if sent is None:
-                self._sent = dict(read)
+                self._sent = given(read)
             self._plan = self._planned(read)
         except Exception as error:  # noqa: BLE001 - a fault of ours never fails the call
             self._failed(error)

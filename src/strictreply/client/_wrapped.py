@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from strictreply.client._kept_shapes import KeptShapes
 from strictreply.client._ledger import Ledger, LedgerOfCall
 from strictreply.client._observing import Observation
-from strictreply.client._relay import ChunkRelay, EventRelay, Relay
+from strictreply.client._relay import ChunkRelay, EventRelay, PartialRelay, Relay
 from strictreply.client._rollout import Rollout
 from strictreply.client._sending import (
     NOTHING,
@@ -745,7 +745,9 @@ class Wrapped(Generic[A_co]):
         return _streamed(ask) if wanted else None
 
     def _chunk_relay(self, ask: CallPlan) -> ChunkRelay:
-        return ChunkRelay(
+        # a fault that is only observed ends no stream
+        kind = ChunkRelay if ask.enforced is None else PartialRelay
+        return kind(
             ask.contract,
             ask.wire,
             wants_usage=bool(ask.base.wants_usage),
@@ -818,7 +820,10 @@ class Wrapped(Generic[A_co]):
         no_reply: Any = None
         transcript: list[Message] = [*ask.base.conversation]
         ended.append(Exchange(no_reply, outcome.attempts, transcript, ask.contract, complete))
-        return () if relay is None else relay.released(no_reply, response)
+        if isinstance(relay, PartialRelay):
+            return relay.handed_on(response, spliced=outcome.spliced)
+
+        return ()
 
 
 def _stops_early(ask: CallPlan) -> bool:

@@ -76,7 +76,7 @@ from strictreply.retry._asking import (
     refused_by,
     without,
 )
-from strictreply.retry._enforcing import is_enforced
+from strictreply.retry._enforcing import calls_enforced, is_enforced
 from strictreply.retry._failures import TOO_LONG, Failure, failure_in
 from strictreply.retry._policy import (
     Again,
@@ -430,18 +430,19 @@ def _observed(attempt: Attempt, judged: Judged) -> Attempt:
 def _is_handed_on(ask: CallPlan, event: Replied | Failed, judged: Judged) -> bool:
     """Return whether a reply that does not fit is handed on, as only some tools are enforced.
 
-    What a stream broke off in is never: it cannot be written as it came.
+    What a stream broke off in is never: it cannot be written as it came. Nor is what no API sends,
+    which the SDK would make no object of.
     """
     if ask.enforced is None or isinstance(judged, Fits | LimitRefused):
         return False
-    if isinstance(event, Failed) or event.fault is not None:
+    if isinstance(event, Failed) or event.fault is not None or type(judged.response) is not dict:
         return False
     if isinstance(judged, Paused):
-        return True
+        return not calls_enforced(ask, judged.draft)
 
     draft = judged.draft if isinstance(judged, Unfit) else None
     is_reply = not (isinstance(judged, NoReply) and judged.failure is not None)
-    return is_reply and not is_enforced(ask, draft, judged.verdict.issues)
+    return is_reply and not is_enforced(ask, draft, judged.verdict.issues, judged.response)
 
 
 def _handed_on(ask: CallPlan, judged: Judged, attempts: tuple[Attempt, ...]) -> HandedOn:

@@ -257,6 +257,8 @@ class Namespaces:
 
         watch = self._beside()
         if watch is not None:
+            if watch.is_judged:
+                keywords = settled(keywords)
             sent = without_ours(keywords)
             watch.asks(transport.wire, path, sent, lambda: dict(keywords))
             return method_beside(watch, self._client, path, "create", sent)
@@ -499,9 +501,12 @@ class _Guarded:
     def _made_beside(self, watch: Watch, name: str, keywords: JSONObject, answer: object) -> object:
         """Call the client's own method; an ``answer`` of a class is judged by that."""
         transport = self._strictreply_transport
-        sent = without_ours(keywords)
-
         door = transport.door
+        if watch.is_judged:
+            # an iterator is read by us and by the SDK
+            keywords = settled(keywords)
+
+        sent = without_ours(keywords)
 
         def read() -> JSONObject:
             door.check(keywords)
