@@ -1,0 +1,230 @@
+"""Whether a value may fit two forms of a union, as far as their types and tags tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from strictreply.schema._places import (
+    KEYWORDS,
+    UNIONS,
+    Place,
+    SchemaDocument,
+    is_one,
+    members_of,
+    required_of,
+    types_of,
+)
+from strictreply.schema._vocabulary import as_list, json_type
+from strictreply.values._limits import JSONObject
+
+_NOTHING: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One kind of value that a schema allows, as far as two of them can be told apart."""
+
+    kind: str
+    """The type; ``any`` for every value, ``reference`` for what is not looked at."""
+    literal: Any = _NOTHING
+    """The only value, where there is one."""
+    parts: tuple[JSONObject, ...] = ()
+    """The schemas that hold for it together."""
+
+
+@dataclass(slots=True)
+class Disjoint:
+    """Tells whether no value fits two schemas; None where that is not known."""
+
+    document: SchemaDocument
+    """The document, for its references."""
+    follows: bool = True
+    """Whether references are followed; one that is not is like no other."""
+    tells_numbers: bool = True
+    """Whether numbers and arrays are told apart by their value."""
+    _seen: list[str] = field(default_factory=list)
+
+    def are_pairwise(self, schemas: list[Any], base: JSONObject) -> bool | None:
+        """Return whether no value fits two of the schemas, each together with ``base``."""
+        forms = [self._forms(schema, base) for schema in schemas]
+        verdicts = {
+            self._are_apart(one, other)
+            for index, one in enumerate(forms)
+            for other in forms[index + 1 :]
+        }
+        if None in verdicts:
+            return None
+
+        return False not in verdicts
+
+    def _are_apart(self, ones: list[_Form] | None, others: list[_Form] | None) -> bool | None:
+        if ones is None or others is None:
+            return None
+
+        verdicts = {self._is_apart(one, other) for one in ones for other in others}
+        if False in verdicts:
+            return False
+
+        return None if None in verdicts else True
+
+    def _is_apart(self, one: _Form, other: _Form) -> bool | None:
+        if {one.kind, other.kind} & {"any", "reference"}:
+            return False
+        if one.kind != other.kind:
+            return True
+        if one.kind == "object":
+            return self._are_objects_apart(one, other)
+
+        is_told = self.tells_numbers or one.kind in ("boolean", "string")
+        has_literals = one.literal is not _NOTHING and other.literal is not _NOTHING
+        return is_told and has_literals and one.literal != other.literal
+
+    def _are_objects_apart(self, one: _Form, other: _Form) -> bool | None:
+        names = {name for form in (one, other) for part in form.parts for name in required_of(part)}
+        verdicts = {
+            self._are_apart(self._member(one, name), self._member(other, name)) for name in names
+        }
+        if True in verdicts:
+            return True
+
+        return None if None in verdicts else False
+
+    def _member(self, form: _Form, name: str) -> list[_Form] | None:
+        """Return the forms of one member of an object; none where it cannot be there."""
+        if any("patternProperties" in part for part in form.parts):
+            return None
+
+        named = [members_of(part)[name] for part in form.parts if name in members_of(part)]
+        if named:
+            return self._forms(named[0], {})
+
+        others = [
+            part["additionalProperties"] for part in form.parts if "additionalProperties" in part
+        ]
+        return self._forms(others[0], {}) if others else [_Form("any")]
+
+    def _forms(self, schema: Any, base: JSONObject) -> list[_Form] | None:
+        """Return the kinds of value that a schema allows, None where that is not known."""
+        if isinstance(schema, bool):
+            return [_Form("any")] if schema else []
+        if not isinstance(schema, dict) or not base.keys().isdisjoint({"allOf", "$ref", "not"}):
+            return None
+
+        if "$ref" in schema:
+            return self._referred(schema, base)
+        if "allOf" in schema:
+            return None
+
+        unions = [keyword for keyword in UNIONS if keyword in schema]
+        if unions:
+            is_alone = KEYWORDS.isdisjoint(schema.keys() - {unions[0]})
+            return self._united(schema[unions[0]], base) if is_alone else None
+
+        return self._plain(schema, base)
+
+    def _united(self, schemas: Any, base: JSONObject) -> list[_Form] | None:
+        forms = [self._forms(schema, base) for schema in as_list(schemas)]
+        known = [each for each in forms if each is not None]
+        return [form for each in known for form in each] if len(known) == len(forms) else None
+
+    def _referred(self, schema: JSONObject, base: JSONObject) -> list[_Form] | None:
+        reference = str(schema["$ref"])
+        if not self.follows and not base:
+            return [_Form("reference")]
+        if reference in self._seen or not KEYWORDS.isdisjoint(schema.keys() - {"$ref"}):
+            return None
+
+        self._seen.append(reference)
+        try:
+            return self._forms(self.document.find(reference), base)
+        finally:
+            self._seen.pop()
+
+    def _plain(self, schema: JSONObject, base: JSONObject) -> list[_Form] | None:
+        parts = tuple(part for part in (schema, base) if part)
+        kinds = set.intersection(*(_kinds_of(part) for part in parts)) if parts else _ALL_KINDS
+        valued = [part for part in parts if "enum" in part or "const" in part]
+        if valued:
+            values = as_list(valued[0]["enum"]) if "enum" in valued[0] else [valued[0]["const"]]
+            forms = [_form_of(value) for value in values]
+            return [form for form in forms if form.kind in kinds]
+
+        if all(KEYWORDS.isdisjoint(part) for part in parts):
+            return [_Form("any")]
+
+        return [_Form(kind, parts=parts) for kind in sorted(kinds)]
+
+
+_ALL_KINDS: Final = {"array", "boolean", "null", "number", "object", "string"}
+
+
+def _kinds_of(schema: Mapping[str, Any]) -> set[str]:
+    return {"number" if name == "integer" else name for name in types_of(schema)}
+
+
+def _form_of(value: Any) -> _Form:
+    kind = json_type(value)
+    if kind == "object":
+        members = {name: {"const": each} for name, each in value.items()}
+        closed = {"properties": members, "required": list(value), "additionalProperties": False}
+        return _Form(kind, value, (closed,))
+
+    return _Form("number" if kind == "integer" else kind, value)
+
+
+def _base_of(place: Place) -> JSONObject:
+    """Return what holds beside a union for each of its forms."""
+    ignored = {place.keyword, "$defs", "definitions"}
+    return {name: value for name, value in place.schema.items() if name not in ignored}
+
+
+def may_overlap(place: Place) -> bool:
+    """Return whether a value may fit two forms of a union."""
+    if is_one(place):
+        return False
+
+    beside = {name: value for name, value in _base_of(place).items() if name in KEYWORDS}
+    told = Disjoint(place.document)
+    return told.are_pairwise(as_list(place.value), beside) is not True
+
+
+_META: Final = frozenset(
+    {
+        "$anchor",
+        "$schema",
+        "$id",
+        "id",
+        "$comment",
+        "title",
+        "description",
+        "default",
+        "readOnly",
+        "writeOnly",
+        "examples",
+        "contentMediaType",
+        "contentEncoding",
+    }
+)
+"""What llguidance reads as said of a schema, and not by it."""
+
+
+def is_proven_apart(place: Place) -> bool | None:
+    """Return whether llguidance can prove that no value fits two forms; None for not known."""
+    if is_one(place):
+        return True
+
+    beside = {name: value for name, value in _base_of(place).items() if name not in _META}
+    told = Disjoint(place.document, follows=False, tells_numbers=False)
+    return told.are_pairwise(as_list(place.value), beside)
+
+
+def is_surely_unproven(place: Place) -> bool:
+    """Return whether llguidance surely cannot prove that forms exclude each other."""
+    return is_proven_apart(place) is False
+
+
+def is_maybe_unproven(place: Place) -> bool:
+    """Return whether it is not known what llguidance can prove of the forms of a union."""
+    return is_proven_apart(place) is None
