@@ -170,9 +170,8 @@ class SchemaDocument:
 
     @cached_property
     def has_names_of_its_own(self) -> bool:
-        """Whether a sub-schema has an ``$id`` or an ``$anchor``, by which references find it."""
-        inner = (each for each, path in objects_in(self.root) if path)
-        return any("$id" in each or "$anchor" in each for each in inner)
+        """Whether a schema has an ``$id`` or an ``$anchor``, by which references find it."""
+        return any("$id" in each or "$anchor" in each for each, _ in objects_in(self.root))
 
     @cached_property
     def draft(self) -> str:
@@ -382,6 +381,13 @@ def is_list(place: Place) -> bool:
 def is_written_as_fraction(place: Place) -> bool:
     """Return whether a number is written with a point or an exponent, as in ``3.0``."""
     return isinstance(place.value, float)
+
+
+def has_text_rules_alone(place: Place) -> bool:
+    """Return whether a schema without a type and without values has rules for a text."""
+    schema = place.schema
+    has_rules = any(keyword in schema for keyword in ("pattern", "minLength", "maxLength"))
+    return has_rules and "enum" not in schema and "const" not in schema
 
 
 def has_siblings(place: Place) -> bool:
@@ -638,6 +644,7 @@ def is_not_under(*keywords: str) -> Asked:
 
 
 _LOOKS: Final = re.compile(r"\(\?(?:<?[=!])")
+_LOOKS_BEHIND: Final = re.compile(r"\(\?<[=!]")
 _BACK: Final = re.compile(r"(?<!\\)(?:\\\\)*\\(?:[1-9]|k<)")
 _BOUNDARY: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[bB]")
 _CATEGORY: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[pP]")
@@ -668,6 +675,7 @@ def _is_found(expression: re.Pattern[str]) -> Asked:
 
 
 looks_around: Final = _is_found(_LOOKS)
+looks_behind: Final = _is_found(_LOOKS_BEHIND)
 looks_back: Final = _is_found(_BACK)
 has_boundary: Final = _is_found(_BOUNDARY)
 has_category: Final = _is_found(_CATEGORY)

@@ -401,7 +401,10 @@ _LLAMACPP_COLUMN: Final = Column(
             Case(_R, f"{_LLAMACPP}: schema must be an object"),
         ),
         at.OPTIONAL: (Case(_E, _LLAMACPP),),
-        at.UNTYPED: (Case(_E, _LLAMACPP),),
+        at.UNTYPED: (
+            Case(_N, f"{_LLAMACPP}: taken as a string", at.has_text_rules_alone),
+            Case(_E, _LLAMACPP),
+        ),
         at.BARE_OBJECT: (Case(_E, _LLAMACPP),),
         at.BARE_ARRAY: (Case(_E, _LLAMACPP),),
         "type": (
@@ -639,8 +642,13 @@ _VLLM: Final = Column(
             ),
             Case(_R, f"{_XGRAMMAR}: cannot accept any value"),
         ),
-        at.BARE_OBJECT: (Case(_E, _XGRAMMAR),),
-        at.BARE_ARRAY: (Case(_E, _XGRAMMAR),),
+        **dict.fromkeys(
+            (at.BARE_OBJECT, at.BARE_ARRAY),
+            (
+                Case(_N, f"{_XGRAMMAR}: empty behind a $ref", at.is_under("$ref")),
+                Case(_E, _XGRAMMAR),
+            ),
+        ),
         "type": (
             Case(_E, _XGRAMMAR, at.types_are_said_by_values, is_always=True),
             Case(_E, _XGRAMMAR, at.types_are_said_by_forms, is_always=True),
@@ -696,6 +704,7 @@ _VLLM: Final = Column(
         ),
         **_each("contains minContains maxContains", _HANDED_ON, Case(_D, _XGRAMMAR)),
         "pattern": (
+            Case(_R, f"{_XGRAMMAR}: regular expression", at.looks_behind),
             Case(_D, f"{_XGRAMMAR}: any text", at.looks_around),
             Case(_R, f"{_XGRAMMAR}: regular expression", at.looks_back),
             Case(_R, f"{_XGRAMMAR}: regular expression", at.has_boundary),
@@ -794,6 +803,7 @@ _LLGUIDANCE_COLUMN: Final = Column(
         ),
         **_each(
             "minProperties maxProperties",
+            Case(_R, _LLGUIDANCE, at.is_written_as_fraction),
             Case(
                 _R,
                 f"{_LLGUIDANCE}: only where all members are required",

@@ -109,7 +109,7 @@ class _Step:
     path: str
     """Its JSON Pointer."""
     under: str
-    """The keyword whose sub-schema it is."""
+    """The keyword whose sub-schema it is, or that refers to it."""
     is_lost: bool
     """Whether a keyword above it is not enforced, so that this is not either."""
 
@@ -156,7 +156,7 @@ def _referred(step: _Step, document: SchemaDocument, column: Column) -> Iterator
     case = case_of(column, place)
     if isinstance(target, dict | bool) and case.treatment is not Treatment.REFUSED:
         path = unquote(place.value[1:])
-        yield _Step(target, path, step.under, is_lost=step.is_lost or not case.is_kept_below)
+        yield _Step(target, path, "$ref", is_lost=step.is_lost or not case.is_kept_below)
 
 
 def schemas_in(root: JSONObject) -> Iterator[tuple[JSONObject, str, int]]:
