@@ -1,0 +1,398 @@
+"""``lint``: what each provider makes of a program's own schemas, and what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from itertools import combinations
+from typing import Any, Final
+
+from strictreply.contract._answer import Answer
+from strictreply.contract._findings import (
+    INSTEAD,
+    TRAIT_WORDS,
+    Finding,
+    FindingCode,
+    LintReport,
+    Severity,
+)
+from strictreply.contract._tool import tools_of
+from strictreply.schema import Schema
+from strictreply.schema._disjoint import Disjoint
+from strictreply.schema._places import (
+    KEYWORDS,
+    OPTIONAL,
+    UNIONS,
+    SchemaDocument,
+    is_object,
+    members_of,
+    optional_of,
+    required_of,
+)
+from strictreply.schema._providers import PROVIDERS, TABLE, Provider, Treatment
+from strictreply.schema._survey import LIMITS, NAMES, PlaceTreatment, schemas_in, survey
+from strictreply.values._errors import ContractError
+from strictreply.values._issues import compact, counted, pointer, quote
+from strictreply.values._limits import JSONObject
+
+CHARS_A_TOKEN: Final = 4
+"""Characters of JSON that most tokenizers take for one token, roughly."""
+_ALIKE: Final = 0.9
+_MOST_NAMED: Final = 5
+_MOST_SHOWN: Final = 30
+_SEVERITIES: Final = {
+    Treatment.REFUSED: (FindingCode.REFUSED, Severity.ERROR),
+    Treatment.NARROWED: (FindingCode.NARROWED, Severity.WARNING),
+    Treatment.DROPPED: (FindingCode.DROPPED, Severity.NOTE),
+    Treatment.DESCRIBED: (FindingCode.DESCRIBED, Severity.NOTE),
+}
+_WORDS: Final = {
+    Treatment.REFUSED: "{what} is refused by {who}",
+    Treatment.NARROWED: "{what} is taken in a way that forbids replies which fit",
+    Treatment.DROPPED: "{what} is taken and not enforced: strictreply judges it",
+    Treatment.DESCRIBED: "{what} becomes a part of the description: strictreply judges it",
+}
+_ORDER: Final = list(Severity)
+
+
+def lint(
+    tools: Iterable[object] = (),
+    *,
+    answer: object = str,
+    providers: Iterable[Provider] | None = None,
+) -> LintReport:
+    """Report what providers do with the schemas of tools and of an answer, before any is asked.
+
+    Nothing is sent. ``tools`` and ``answer`` are declared as for ``wrap``; ``providers`` are the
+    ones that are reported on, None for all. Raises ContractError for a wrong declaration and for
+    a provider that is not known.
+    """
+    asked = PROVIDERS if providers is None else tuple(providers)
+    unknown = [name for name in asked if name not in TABLE]
+    if unknown:
+        known = ", ".join(PROVIDERS)
+        raise ContractError(f"providers: {quote(unknown[0])} is not known; known are {known}")
+
+    subjects = [*_tool_subjects(tools), *_answer_subjects(answer)]
+    found = [*_of_request(subjects, asked)]
+    for subject in subjects:
+        found.extend(_of_schema(subject))
+        for provider in asked:
+            found.extend(_of_provider(subject, provider))
+
+    return LintReport(tuple(sorted(found, key=_rank)), asked)
+
+
+def _rank(finding: Finding) -> int:
+    return _ORDER.index(finding.severity)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A schema that would be sent."""
+
+    document: SchemaDocument
+    """The schema."""
+    definition: JSONObject
+    """All that is sent of it."""
+    description: str = ""
+    """What the tool does."""
+    tool: str | None = None
+    """The name of the tool; None for the answer."""
+
+    def found(
+        self, code: FindingCode, severity: Severity, message: str, instead: str, path: str = ""
+    ) -> Finding:
+        """Return a finding about this schema."""
+        is_answer = self.tool is None
+        return Finding(code, severity, message, instead, None, self.tool, is_answer, path)
+
+
+def _tool_subjects(tools: Iterable[object]) -> Iterator[_Subject]:
+    for tool in tools_of(tools):
+        function = tool.definition.get("function")
+        if isinstance(function, dict):
+            document = SchemaDocument(function.get("parameters") or {})
+            yield _Subject(document, function, tool.description, tool.name)
+
+
+def _answer_subjects(answer: object) -> Iterator[_Subject]:
+    schema = Answer.of(answer).schema
+    if schema is not None and isinstance(schema.shown, dict):
+        yield _Subject(SchemaDocument(schema.shown, is_tool=False), schema.shown)
+
+
+def _of_request(subjects: Sequence[_Subject], asked: Sequence[Provider]) -> Iterator[Finding]:
+    """Find what is to be said of all schemas together."""
+    tools = [subject for subject in subjects if subject.tool is not None]
+    documents = [subject.document for subject in subjects]
+    for provider in asked:
+        for limit in LIMITS.get(provider, ()):
+            count = limit.count(documents) if limit.is_of_request else 0
+            if count > limit.most:
+                yield Finding(
+                    FindingCode.OVER_LIMIT,
+                    Severity.ERROR,
+                    f"{count} {limit.noun}, at most {limit.most} are taken",
+                    limit.instead,
+                    provider,
+                    source=limit.source,
+                )
+
+    for one, other in combinations(tools, 2):
+        yield from _of_pair(one, other)
+
+
+def _of_pair(one: _Subject, other: _Subject) -> Iterator[Finding]:
+    """Find what makes a model take one tool for another."""
+    name, other_name = str(one.tool), str(other.tool)
+    if _are_alike(name, other_name):
+        yield one.found(
+            FindingCode.SIMILAR_NAMES,
+            Severity.WARNING,
+            f"the name is much like {other_name}: models mix them up",
+            "names that differ in the verb or in what it acts on",
+        )
+
+    required = set(required_of(one.document.root))
+    if required and required == set(required_of(other.document.root)):
+        yield one.found(
+            FindingCode.SAME_REQUIRED,
+            Severity.NOTE,
+            f"{other_name} requires the same members: its arguments are valid here, too",
+            "descriptions that say when to call which, or one tool with an enum for the case",
+        )
+
+
+def _are_alike(one: str, other: str) -> bool:
+    return SequenceMatcher(None, _plain_name(one), _plain_name(other)).ratio() >= _ALIKE
+
+
+def _plain_name(name: str) -> str:
+    return name.casefold().replace("_", "").replace("-", "")
+
+
+def _of_schema(subject: _Subject) -> Iterator[Finding]:
+    """Find what is to be said of one schema, whoever takes it."""
+    yield _size(subject)
+    yield from _root(subject)
+    yield from _descriptions(subject)
+    for schema, path, _ in schemas_in(subject.document.root):
+        yield from _open_object(subject, schema, path)
+        yield from _unions(subject, schema, path)
+
+
+def _size(subject: _Subject) -> Finding:
+    chars = len(compact(subject.definition))
+    optional = sum(len(optional_of(schema)) for schema, _, _ in schemas_in(subject.document.root))
+    words = f"{chars} characters, about {-(-chars // CHARS_A_TOKEN)} tokens, in each request"
+    return subject.found(
+        FindingCode.SIZE,
+        Severity.NOTE,
+        f"{words}; {counted(optional, 'optional member')}",
+        "shorter descriptions, and no member that the program does not use",
+    )
+
+
+def _root(subject: _Subject) -> Iterator[Finding]:
+    root = subject.document.root
+    if root.get("type") != "object":
+        yield subject.found(
+            FindingCode.ROOT_NOT_OBJECT,
+            Severity.WARNING,
+            "the root does not say that it is an object: several APIs answer with a 400",
+            '"type": "object" at the root',
+        )
+    elif "properties" not in root:
+        yield subject.found(
+            FindingCode.ROOT_WITHOUT_PROPERTIES,
+            Severity.WARNING,
+            "the root has no properties: several APIs answer with a 400",
+            '"properties": {} for no members',
+        )
+
+
+def _descriptions(subject: _Subject) -> Iterator[Finding]:
+    if subject.tool is not None and not subject.description.strip():
+        yield subject.found(
+            FindingCode.NO_DESCRIPTION,
+            Severity.WARNING,
+            "the tool has no description: a model has to guess when to call it",
+            "a sentence on what it does and when to call it",
+        )
+
+    members = members_of(subject.document.root)
+    bare = [name for name, member in members.items() if not _is_described(member, subject)]
+    if bare:
+        named = ", ".join(bare[:_MOST_NAMED]) + ("…" if len(bare) > _MOST_NAMED else "")
+        yield subject.found(
+            FindingCode.NO_DESCRIPTION,
+            Severity.NOTE,
+            f"{len(bare)} of {counted(len(members), 'member')} have no description: {named}",
+            "a description with the unit, the form and an example of the value",
+            "/properties",
+        )
+
+
+def _is_described(member: object, subject: _Subject) -> bool:
+    if not isinstance(member, dict):
+        return False
+
+    reference = member.get("$ref")
+    target = subject.document.find(reference) if isinstance(reference, str) else None
+    places = (member, target if isinstance(target, dict) else {})
+    return any(bool(place.get("description")) or "const" in place for place in places)
+
+
+def _open_object(subject: _Subject, schema: JSONObject, path: str) -> Iterator[Finding]:
+    others = schema.get("additionalProperties", schema.get("unevaluatedProperties", True))
+    if is_object(schema) and others is True:
+        yield subject.found(
+            FindingCode.OPEN_OBJECT,
+            Severity.NOTE,
+            "the object may have any other members",
+            '"additionalProperties": false, or extra="forbid", which is the default',
+            path,
+        )
+
+
+def _unions(subject: _Subject, schema: JSONObject, path: str) -> Iterator[Finding]:
+    for keyword in UNIONS:
+        forms = schema.get(keyword)
+        if not isinstance(forms, list):
+            continue
+
+        at = pointer(path, keyword)
+        tag = schema.get("discriminator")
+        name = tag.get("propertyName") if isinstance(tag, dict) else None
+        if isinstance(name, str):
+            yield from _optional_tags(subject, forms, name, at)
+
+        overlap = _overlap(subject.document, forms, is_exact=keyword == "oneOf")
+        if overlap is not None:
+            yield subject.found(
+                FindingCode.AMBIGUOUS_UNION,
+                Severity.WARNING,
+                f"one value fits the forms {overlap[0]} and {overlap[1]}: nobody can tell which is "
+                "meant",
+                "a const of its own in one required member of each form",
+                at,
+            )
+
+
+def _optional_tags(
+    subject: _Subject, forms: Sequence[Any], name: str, path: str
+) -> Iterator[Finding]:
+    for index, form in enumerate(forms):
+        schema = _resolved(form, subject.document)
+        if name in members_of(schema) and name not in required_of(schema):
+            yield subject.found(
+                FindingCode.OPTIONAL_TAG,
+                Severity.WARNING,
+                f"the tag {name} may be left out: then nobody can tell which form is meant",
+                f'"{name}" in "required"',
+                pointer(path, index),
+            )
+
+
+def _resolved(form: object, document: SchemaDocument) -> JSONObject:
+    if isinstance(form, dict) and isinstance(reference := form.get("$ref"), str):
+        form = document.find(reference)
+
+    return form if isinstance(form, dict) else {}
+
+
+def _overlap(
+    document: SchemaDocument, forms: Sequence[Any], *, is_exact: bool
+) -> tuple[int, int] | None:
+    """Return two forms that one value surely fits, None where none was found.
+
+    Objects are looked at alone, and all forms where exactly one must fit.
+    """
+    resolved = [_resolved(form, document) for form in forms]
+    for one, other in combinations(range(len(forms)), 2):
+        pair = [resolved[one], resolved[other]]
+        if not (is_exact or all(map(is_object, pair))):
+            continue
+        if Disjoint(document).are_pairwise(pair, {}) is True:
+            continue
+        if _shares_value(pair, document):
+            return one, other
+
+    return None
+
+
+def _shares_value(pair: Sequence[JSONObject], document: SchemaDocument) -> bool:
+    compiled = [_compiled(form, document) for form in pair]
+    made = [(schema, schema.example()) for schema in compiled if schema is not None]
+    return len(made) == len(pair) and any(
+        example is not None and all(not schema.check(example) for schema, _ in made)
+        for _, example in made
+    )
+
+
+def _compiled(form: JSONObject, document: SchemaDocument) -> Schema | None:
+    names = ("$schema", "$defs", "definitions")
+    around = {name: document.root[name] for name in names if name in document.root}
+    try:
+        return Schema.compile({**around, **form}, extra="schema", root_closed=False)
+    except ContractError:
+        return None
+
+
+def _of_provider(subject: _Subject, provider: Provider) -> Iterator[Finding]:
+    """Find what one provider makes of one schema."""
+    rule = NAMES.get(provider)
+    if subject.tool is not None and rule is not None and not rule.allowed.fullmatch(subject.tool):
+        finding = subject.found(
+            FindingCode.NAME_REFUSED,
+            Severity.ERROR,
+            "the name of the tool is refused",
+            f"a name of {rule.words}",
+        )
+        yield replace(finding, provider=provider, source=rule.source)
+
+    for limit in LIMITS.get(provider, ()):
+        count = 0 if limit.is_of_request else limit.count([subject.document])
+        if count > limit.most:
+            message = f"{count} {limit.noun}, at most {limit.most} are taken"
+            code, severity = FindingCode.OVER_LIMIT, Severity.ERROR
+            finding = subject.found(code, severity, message, limit.instead)
+            yield replace(finding, provider=provider, source=limit.source)
+
+    places = survey(subject.document.root, provider, is_tool=subject.document.is_tool)
+    for place in places:
+        if place.treatment in _SEVERITIES:
+            yield _of_place(subject, place, provider)
+
+    rules = [place for place in places if place.keyword in KEYWORDS]
+    enforced = sum(place.treatment is Treatment.ENFORCED for place in rules)
+    sum_of_rules = subject.found(
+        FindingCode.ENFORCED,
+        Severity.NOTE,
+        f"{enforced} of {counted(len(rules), 'rule')} are enforced by {TABLE[provider].title}",
+        "nothing: strictreply judges all of them in any case",
+    )
+    yield replace(sum_of_rules, provider=provider)
+
+
+def _of_place(subject: _Subject, place: PlaceTreatment, provider: Provider) -> Finding:
+    code, severity = _SEVERITIES[place.treatment]
+    message = _WORDS[place.treatment].format(what=_shown(place), who=TABLE[provider].title)
+    finding = subject.found(code, severity, message, INSTEAD[place.keyword], place.path)
+    return replace(finding, provider=provider, source=place.source)
+
+
+def _shown(place: PlaceTreatment) -> str:
+    """Return a keyword with its value, where that is short; words for what is not a keyword."""
+    schema = place.place.schema
+    if place.keyword not in schema:
+        names = ", ".join(optional_of(schema)[:_MOST_NAMED])
+        words = TRAIT_WORDS.get(place.keyword, place.keyword)
+        return f"{words} ({names})" if place.keyword == OPTIONAL else words
+
+    value = schema[place.keyword]
+    words = compact(value)
+    is_short = len(words) <= _MOST_SHOWN and not isinstance(value, Mapping)
+    return f"{place.keyword}: {words}" if is_short else place.keyword
