@@ -74,7 +74,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON."""
-        return asdict(self)
+        return asdict(self) | {"code": self.code.value, "severity": self.severity.value}
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,7 +229,7 @@ def _descriptions(subject: _Subject) -> Iterator[Finding]:
         yield subject.found(
             FindingCode.NO_DESCRIPTION,
             Severity.NOTE,
-            f"{len(bare)} of {counted(len(members), 'member')} have no description: {named}",
+            f"members without a description: {named} ({len(bare)} of {len(members)})",
             "a description with the unit, the form and an example of the value",
             "/properties",
         )

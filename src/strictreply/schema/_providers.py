@@ -257,7 +257,11 @@ _ANTHROPIC: Final = Column(
         at.BARE_ARRAY: (Case(_U, _ANTHROPIC_GUIDE),),
         "type": (Case(_E, _ANTHROPIC_GUIDE),),
         **_each("enum const", Case(_E, _ANTHROPIC_GUIDE)),
-        **_each("properties required items minItems format", Case(_E, _ANTHROPIC_GUIDE)),
+        "items": (
+            Case(_R, f"{_ANTHROPIC_SDK} raises TypeError", at.is_list),
+            Case(_E, _ANTHROPIC_GUIDE),
+        ),
+        **_each("properties required minItems format", Case(_E, _ANTHROPIC_GUIDE)),
         "additionalProperties": (
             Case(_E, _ANTHROPIC_GUIDE, at.is_false),
             Case(
