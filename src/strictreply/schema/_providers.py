@@ -255,7 +255,12 @@ _ANTHROPIC: Final = Column(
         ),
         at.BARE_OBJECT: (Case(_N, f"{_ANTHROPIC_SDK} leaves the empty object"),),
         at.BARE_ARRAY: (Case(_U, _ANTHROPIC_GUIDE),),
-        "type": (Case(_E, _ANTHROPIC_GUIDE),),
+        "type": (
+            Case(_E, _ANTHROPIC_GUIDE, at.types_are_said_by_values),
+            Case(_E, _ANTHROPIC_GUIDE, at.types_are_said_by_forms),
+            Case(_D, f"{_ANTHROPIC_SDK} leaves it out beside a union", at.is_composed),
+            Case(_E, _ANTHROPIC_GUIDE),
+        ),
         **_each("enum const", Case(_E, _ANTHROPIC_GUIDE)),
         "items": (
             Case(_R, f"{_ANTHROPIC_SDK} raises TypeError", at.is_list),
