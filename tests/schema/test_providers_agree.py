@@ -25,6 +25,9 @@ from support.schemas import rows
 from support.schemas.rows import Sample, samples
 from support.shared_data import SHARED, needs_shared
 
+# the table is of the newest SDKs: on the lane of an older one nothing of this holds
+pytestmark = pytest.mark.one_lane
+
 RECORDED: dict[str, Any] = json.loads(
     Path(rows.__file__).with_name("recorded.json").read_text("utf-8")
 )
