@@ -27,7 +27,7 @@ def test_the_findings_are_printed(command: Command, tmp_path: Path) -> None:
     done = command("lint", tools_file(tmp_path), "--for", "openai")
     assert done.exit_code == Status.INVALID
     [row] = [line for line in done.stdout.splitlines() if line.startswith("error")]
-    assert row.split()[1:3] == ["openai", "search"]
+    assert row.split()[1:3] == ["openai", "search:"]
     assert done.stdout.splitlines()[-1].startswith("1 error")
 
 

@@ -50,18 +50,14 @@ def _report(sources: Sequence[str], answer: str | None, providers: str | None) -
 
 def _print(report: LintReport) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for name in ("severity", "provider", "where", "what", "instead"):
+    for name in ("severity", "provider", "finding"):
         table.add_column(name, overflow="fold")
 
     for finding in report.findings:
-        words = (
-            finding.severity.value,
-            finding.provider or "all",
-            finding.place,
-            finding.message,
-            finding.instead,
-        )
-        table.add_row(*map(printable, words), style=_STYLES[finding.severity])
+        what = printable(f"{finding.place}: {finding.message}")
+        instead = printable(f"instead: {finding.instead}")
+        words = (finding.severity.value, finding.provider or "all", f"{what}\n{instead}")
+        table.add_row(*words, style=_STYLES[finding.severity])
 
     screen = console()
     screen.print(table)
