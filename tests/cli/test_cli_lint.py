@@ -51,7 +51,8 @@ def test_an_answer_is_looked_at(command: Command) -> None:
     """``--answer`` names a type of a module; tools are not needed then."""
     done = command("lint", "--answer", "builtins:bool", "--for", "openai", "--json")
     told = json.loads(done.stdout)
-    assert {finding["is_answer"] for finding in told["findings"]} == {True}
+    found = [one for one in told["findings"] if one["code"] == "schema.root_not_object"]
+    assert [one["is_answer"] for one in found] == [True]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -167,6 +170,54 @@ def test_the_arguments_of_a_tool_and_an_answer_differ() -> None:
 
     assert [one.treatment for one in at_root(is_tool=True)] == [Treatment.REFUSED]
     assert [one.treatment for one in at_root(is_tool=False)] == [Treatment.UNKNOWN]
+
+
+JUNK: list[Any] = [
+    None,
+    True,
+    -1,
+    1.5,
+    "x",
+    "#/$defs/One",
+    [],
+    {},
+    ["a"],
+    [{}],
+    {"a": 1},
+    {"^a": {}},
+]
+
+
+def places_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the steps to each value inside of another."""
+    members = value.items() if isinstance(value, dict) else enumerate(value)
+    for step, member in members:
+        yield (*path, step)
+        if isinstance(member, dict | list):
+            yield from places_in(member, (*path, step))
+
+
+def spoiled(schema: dict[str, Any], draw: random.Random) -> dict[str, Any]:
+    """Return a schema with something in it that does not belong there."""
+    changed = copy.deepcopy(schema)
+    *above, last = draw.choice(list(places_in(changed)))
+    holder: Any = changed
+    for step in above:
+        holder = holder[step]
+
+    holder[last] = copy.deepcopy(draw.choice(JUNK))
+    if isinstance(holder, dict):
+        holder[draw.choice(sorted(at.KEYWORDS))] = copy.deepcopy(draw.choice(JUNK))
+
+    return changed
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_no_schema_is_too_strange(provider: Provider) -> None:
+    """Whatever stands in the place of a keyword's value, something is said and nothing raised."""
+    draw = random.Random(7)
+    tried = [spoiled(sample.schema, draw) for sample in samples()]
+    assert all(survey(schema, provider) for schema in tried)
 
 
 LIMIT_CASES = [

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from strictreply.contract._answer import Answer
 from strictreply.contract._findings import (
@@ -19,7 +19,7 @@ from strictreply.contract._findings import (
 )
 from strictreply.contract._tool import tools_of
 from strictreply.schema import Schema
-from strictreply.schema._disjoint import Disjoint
+from strictreply.schema._disjoint import MOST_FORMS, Disjoint
 from strictreply.schema._places import (
     KEYWORDS,
     OPTIONAL,
@@ -34,7 +34,7 @@ from strictreply.schema._providers import PROVIDERS, TABLE, Provider, Treatment
 from strictreply.schema._survey import LIMITS, NAMES, PlaceTreatment, schemas_in, survey
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import compact, counted, pointer, quote
-from strictreply.values._limits import JSONObject
+from strictreply.values._limits import JSON, JSONObject
 
 CHARS_A_TOKEN: Final = 4
 """Characters of JSON that most tokenizers take for one token, roughly."""
@@ -78,8 +78,8 @@ def lint(
     found = [*_of_request(subjects, asked)]
     for subject in subjects:
         found.extend(_of_schema(subject))
-        for provider in asked:
-            found.extend(_of_provider(subject, provider))
+    for provider in asked:
+        found.extend(_of_provider(subjects, provider))
 
     return LintReport(tuple(sorted(found, key=_rank)), asked)
 
@@ -100,6 +100,11 @@ class _Subject:
     """What the tool does."""
     tool: str | None = None
     """The name of the tool; None for the answer."""
+
+    @property
+    def name(self) -> str:
+        """The name of the tool, or the word for the answer."""
+        return self.tool or "the answer"
 
     def found(
         self, code: FindingCode, severity: Severity, message: str, instead: str, path: str = ""
@@ -125,8 +130,10 @@ def _answer_subjects(answer: object) -> Iterator[_Subject]:
 
 def _of_request(subjects: Sequence[_Subject], asked: Sequence[Provider]) -> Iterator[Finding]:
     """Find what is to be said of all schemas together."""
-    tools = [subject for subject in subjects if subject.tool is not None]
     documents = [subject.document for subject in subjects]
+    if documents:
+        yield _size(subjects)
+
     for provider in asked:
         for limit in LIMITS.get(provider, ()):
             count = limit.count(documents) if limit.is_of_request else 0
@@ -140,33 +147,68 @@ def _of_request(subjects: Sequence[_Subject], asked: Sequence[Provider]) -> Iter
                     source=limit.source,
                 )
 
+    tools = [subject for subject in subjects if subject.tool is not None]
+    yield from _similar_names(tools)
+    yield from _same_required(tools)
+
+
+def _size(subjects: Sequence[_Subject]) -> Finding:
+    """Say what all schemas cost in each request."""
+    sizes = {subject.name: len(compact(subject.definition)) for subject in subjects}
+    chars = sum(sizes.values())
+    optional = sum(
+        len(optional_of(schema))
+        for subject in subjects
+        for schema, _, _ in schemas_in(subject.document.root)
+    )
+    largest = sorted(sizes, key=lambda name: -sizes[name])[:_MOST_NAMED]
+    named = ", ".join(f"{name} {sizes[name]}" for name in largest)
+    tokens = -(-chars // CHARS_A_TOKEN)
+    return Finding(
+        FindingCode.SIZE,
+        Severity.NOTE,
+        f"{chars} characters, about {tokens} tokens, in each request; "
+        f"{counted(optional, 'optional member')}; the largest: {named}",
+        "shorter descriptions, and no member that the program does not use",
+    )
+
+
+def _similar_names(tools: Sequence[_Subject]) -> Iterator[Finding]:
     for one, other in combinations(tools, 2):
-        yield from _of_pair(one, other)
+        if _are_alike(one.name, other.name):
+            yield one.found(
+                FindingCode.SIMILAR_NAMES,
+                Severity.WARNING,
+                f"the name is much like {other.name}: models mix them up",
+                "names that differ in the verb or in what it acts on",
+            )
 
 
-def _of_pair(one: _Subject, other: _Subject) -> Iterator[Finding]:
-    """Find what makes a model take one tool for another."""
-    name, other_name = str(one.tool), str(other.tool)
-    if _are_alike(name, other_name):
-        yield one.found(
-            FindingCode.SIMILAR_NAMES,
-            Severity.WARNING,
-            f"the name is much like {other_name}: models mix them up",
-            "names that differ in the verb or in what it acts on",
-        )
+def _same_required(tools: Sequence[_Subject]) -> Iterator[Finding]:
+    """Find tools that require the same members, each group once."""
+    groups: dict[frozenset[str], list[_Subject]] = {}
+    for subject in tools:
+        groups.setdefault(frozenset(required_of(subject.document.root)), []).append(subject)
 
-    required = set(required_of(one.document.root))
-    if required and required == set(required_of(other.document.root)):
-        yield one.found(
-            FindingCode.SAME_REQUIRED,
-            Severity.NOTE,
-            f"{other_name} requires the same members: its arguments are valid here, too",
-            "descriptions that say when to call which, or one tool with an enum for the case",
-        )
+    for required, group in groups.items():
+        if required and len(group) > 1:
+            others = _named([subject.name for subject in group[1:]])
+            yield group[0].found(
+                FindingCode.SAME_REQUIRED,
+                Severity.NOTE,
+                f"{others} require the same members: arguments of one may fit another",
+                "descriptions that say when to call which, or one tool with an enum for the case",
+            )
+
+
+def _named(names: Sequence[str]) -> str:
+    """Return the first of some names in one line."""
+    return ", ".join(names[:_MOST_NAMED]) + ("…" if len(names) > _MOST_NAMED else "")
 
 
 def _are_alike(one: str, other: str) -> bool:
-    return SequenceMatcher(None, _plain_name(one), _plain_name(other)).ratio() >= _ALIKE
+    told = SequenceMatcher(None, _plain_name(one), _plain_name(other))
+    return min(told.real_quick_ratio(), told.quick_ratio()) >= _ALIKE and told.ratio() >= _ALIKE
 
 
 def _plain_name(name: str) -> str:
@@ -175,24 +217,11 @@ def _plain_name(name: str) -> str:
 
 def _of_schema(subject: _Subject) -> Iterator[Finding]:
     """Find what is to be said of one schema, whoever takes it."""
-    yield _size(subject)
     yield from _root(subject)
     yield from _descriptions(subject)
     for schema, path, _ in schemas_in(subject.document.root):
         yield from _open_object(subject, schema, path)
         yield from _unions(subject, schema, path)
-
-
-def _size(subject: _Subject) -> Finding:
-    chars = len(compact(subject.definition))
-    optional = sum(len(optional_of(schema)) for schema, _, _ in schemas_in(subject.document.root))
-    words = f"{chars} characters, about {-(-chars // CHARS_A_TOKEN)} tokens, in each request"
-    return subject.found(
-        FindingCode.SIZE,
-        Severity.NOTE,
-        f"{words}; {counted(optional, 'optional member')}",
-        "shorter descriptions, and no member that the program does not use",
-    )
 
 
 def _root(subject: _Subject) -> Iterator[Finding]:
@@ -225,11 +254,10 @@ def _descriptions(subject: _Subject) -> Iterator[Finding]:
     members = members_of(subject.document.root)
     bare = [name for name, member in members.items() if not _is_described(member, subject)]
     if bare:
-        named = ", ".join(bare[:_MOST_NAMED]) + ("…" if len(bare) > _MOST_NAMED else "")
         yield subject.found(
             FindingCode.NO_DESCRIPTION,
             Severity.NOTE,
-            f"members without a description: {named} ({len(bare)} of {len(members)})",
+            f"members without a description: {_named(bare)} ({len(bare)} of {len(members)})",
             "a description with the unit, the form and an example of the value",
             "/properties",
         )
@@ -310,39 +338,76 @@ def _overlap(
 
     Objects are looked at alone, and all forms where exactly one must fit.
     """
+    if len(forms) > MOST_FORMS:
+        return None
+
     resolved = [_resolved(form, document) for form in forms]
+    made: dict[int, _Made | None] = {}
     for one, other in combinations(range(len(forms)), 2):
         pair = [resolved[one], resolved[other]]
         if not (is_exact or all(map(is_object, pair))):
             continue
         if Disjoint(document).are_pairwise(pair, {}) is True:
             continue
-        if _shares_value(pair, document):
+
+        for index in (one, other):
+            if index not in made:
+                made[index] = _made(resolved[index], document)
+
+        if _share_value(made[one], made[other]):
             return one, other
 
     return None
 
 
-def _shares_value(pair: Sequence[JSONObject], document: SchemaDocument) -> bool:
-    compiled = [_compiled(form, document) for form in pair]
-    made = [(schema, schema.example()) for schema in compiled if schema is not None]
-    return len(made) == len(pair) and any(
-        example is not None and all(not schema.check(example) for schema, _ in made)
-        for _, example in made
-    )
+class _Made(NamedTuple):
+    """A form that was compiled, and a value that fits it."""
+
+    schema: Schema
+    """The form."""
+    example: JSON
+    """The value."""
 
 
-def _compiled(form: JSONObject, document: SchemaDocument) -> Schema | None:
+def _share_value(one: _Made | None, other: _Made | None) -> bool:
+    if one is None or other is None:
+        return False
+
+    return not one.schema.check(other.example) or not other.schema.check(one.example)
+
+
+def _made(form: JSONObject, document: SchemaDocument) -> _Made | None:
+    """Compile a form and find a value that fits it, None where there is none to be found."""
     names = ("$schema", "$defs", "definitions")
     around = {name: document.root[name] for name in names if name in document.root}
     try:
-        return Schema.compile({**around, **form}, extra="schema", root_closed=False)
+        schema = Schema.compile({**around, **form}, extra="schema", root_closed=False)
     except ContractError:
         return None
 
+    # null is a value, too
+    return next((_Made(schema, example) for example in schema.examples()), None)
 
-def _of_provider(subject: _Subject, provider: Provider) -> Iterator[Finding]:
-    """Find what one provider makes of one schema."""
+
+def _of_provider(subjects: Sequence[_Subject], provider: Provider) -> Iterator[Finding]:
+    """Find what one provider makes of the schemas."""
+    rules: dict[str, list[Treatment]] = {}
+    for subject in subjects:
+        yield from _bounded(subject, provider)
+        places = survey(subject.document.root, provider, is_tool=subject.document.is_tool)
+        for place in places:
+            if place.treatment in _SEVERITIES:
+                yield _of_place(subject, place, provider)
+
+        kept = [place.treatment for place in places if place.keyword in KEYWORDS]
+        rules.setdefault(subject.name, []).extend(kept)
+
+    if rules:
+        yield _enforced(rules, provider)
+
+
+def _bounded(subject: _Subject, provider: Provider) -> Iterator[Finding]:
+    """Find what of a schema a provider refuses for its name or its size."""
     rule = NAMES.get(provider)
     if subject.tool is not None and rule is not None and not rule.allowed.fullmatch(subject.tool):
         finding = subject.found(
@@ -361,20 +426,23 @@ def _of_provider(subject: _Subject, provider: Provider) -> Iterator[Finding]:
             finding = subject.found(code, severity, message, limit.instead)
             yield replace(finding, provider=provider, source=limit.source)
 
-    places = survey(subject.document.root, provider, is_tool=subject.document.is_tool)
-    for place in places:
-        if place.treatment in _SEVERITIES:
-            yield _of_place(subject, place, provider)
 
-    rules = [place for place in places if place.keyword in KEYWORDS]
-    enforced = sum(place.treatment is Treatment.ENFORCED for place in rules)
-    sum_of_rules = subject.found(
+def _enforced(rules: Mapping[str, list[Treatment]], provider: Provider) -> Finding:
+    """Say how much of all schemas a provider enforces."""
+    every = [treatment for each in rules.values() for treatment in each]
+    partly = [name for name, each in rules.items() if {*each} - {Treatment.ENFORCED}]
+    unknown = every.count(Treatment.UNKNOWN)
+
+    words = f"{every.count(Treatment.ENFORCED)} of {counted(len(every), 'rule')} are enforced by "
+    words += TABLE[provider].title + (f", {unknown} are not known" if unknown else "")
+    words += f"; not all of {_named(partly)}" if partly else ""
+    return Finding(
         FindingCode.ENFORCED,
         Severity.NOTE,
-        f"{enforced} of {counted(len(rules), 'rule')} are enforced by {TABLE[provider].title}",
+        words,
         "nothing: strictreply judges all of them in any case",
+        provider,
     )
-    yield replace(sum_of_rules, provider=provider)
 
 
 def _of_place(subject: _Subject, place: PlaceTreatment, provider: Provider) -> Finding:

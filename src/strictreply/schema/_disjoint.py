@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import combinations, product
 from typing import Any, Final
 
 from strictreply.schema._places import (
@@ -20,6 +21,8 @@ from strictreply.schema._vocabulary import as_list, json_type
 from strictreply.values._limits import JSONObject
 
 _NOTHING: Final = object()
+MOST_FORMS: Final = 64
+"""How many forms of a union are compared with one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +51,33 @@ class Disjoint:
 
     def are_pairwise(self, schemas: list[Any], base: JSONObject) -> bool | None:
         """Return whether no value fits two of the schemas, each together with ``base``."""
-        forms = [self._forms(schema, base) for schema in schemas]
-        verdicts = {
-            self._are_apart(one, other)
-            for index, one in enumerate(forms)
-            for other in forms[index + 1 :]
-        }
-        if None in verdicts:
+        if len(schemas) > MOST_FORMS:
             return None
 
-        return False not in verdicts
+        forms = [self._forms(schema, base) for schema in schemas]
+        is_known = True
+        for one, other in combinations(forms, 2):
+            verdict = self._are_apart(one, other)
+            if verdict is False:
+                return False
+
+            is_known = is_known and verdict is not None
+
+        return True if is_known else None
 
     def _are_apart(self, ones: list[_Form] | None, others: list[_Form] | None) -> bool | None:
         if ones is None or others is None:
             return None
 
-        verdicts = {self._is_apart(one, other) for one in ones for other in others}
-        if False in verdicts:
-            return False
+        is_known = True
+        for one, other in product(ones, others):
+            verdict = self._is_apart(one, other)
+            if verdict is False:
+                return False
 
-        return None if None in verdicts else True
+            is_known = is_known and verdict is not None
+
+        return True if is_known else None
 
     def _is_apart(self, one: _Form, other: _Form) -> bool | None:
         if {one.kind, other.kind} & {"any", "reference"}:
@@ -83,13 +93,15 @@ class Disjoint:
 
     def _are_objects_apart(self, one: _Form, other: _Form) -> bool | None:
         names = {name for form in (one, other) for part in form.parts for name in required_of(part)}
-        verdicts = {
-            self._are_apart(self._member(one, name), self._member(other, name)) for name in names
-        }
-        if True in verdicts:
-            return True
+        is_known = True
+        for name in names:
+            verdict = self._are_apart(self._member(one, name), self._member(other, name))
+            if verdict is True:
+                return True
 
-        return None if None in verdicts else False
+            is_known = is_known and verdict is not None
+
+        return False if is_known else None
 
     def _member(self, form: _Form, name: str) -> list[_Form] | None:
         """Return the forms of one member of an object; none where it cannot be there."""
@@ -182,12 +194,21 @@ def _base_of(place: Place) -> JSONObject:
 
 def may_overlap(place: Place) -> bool:
     """Return whether a value may fit two forms of a union."""
-    if is_one(place):
-        return False
-
     beside = {name: value for name, value in _base_of(place).items() if name in KEYWORDS}
-    told = Disjoint(place.document)
-    return told.are_pairwise(as_list(place.value), beside) is not True
+    return _told(place, beside, Disjoint(place.document)) is not True
+
+
+def _told(place: Place, beside: JSONObject, disjoint: Disjoint) -> bool | None:
+    """Return whether the forms of a union exclude each other; found out once for each place."""
+    if is_one(place):
+        return True
+
+    known = place.document.verdicts
+    key = (id(place.value), disjoint.follows)
+    if key not in known:
+        known[key] = disjoint.are_pairwise(as_list(place.value), beside)
+
+    return known[key]
 
 
 _META: Final = frozenset(
@@ -212,12 +233,8 @@ _META: Final = frozenset(
 
 def is_proven_apart(place: Place) -> bool | None:
     """Return whether llguidance can prove that no value fits two forms; None for not known."""
-    if is_one(place):
-        return True
-
     beside = {name: value for name, value in _base_of(place).items() if name not in _META}
-    told = Disjoint(place.document, follows=False, tells_numbers=False)
-    return told.are_pairwise(as_list(place.value), beside)
+    return _told(place, beside, Disjoint(place.document, follows=False, tells_numbers=False))
 
 
 def is_surely_unproven(place: Place) -> bool:

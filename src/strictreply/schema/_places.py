@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
@@ -139,6 +139,8 @@ class SchemaDocument:
     """The document as plain JSON."""
     is_tool: bool = True
     """Whether it describes the arguments of a tool; False for an answer."""
+    verdicts: dict[tuple[int, bool], bool | None] = field(default_factory=dict, compare=False)
+    """What was found out of the forms of its unions."""
 
     def find(self, reference: str) -> Any:
         """Return what a reference of the document leads to; None for nothing, or elsewhere."""
@@ -269,6 +271,18 @@ def types_of(schema: Mapping[str, Any]) -> frozenset[str]:
     """Return the types that a schema names, all of them where it names none."""
     named = {name for name in as_list(schema.get("type", [])) if isinstance(name, str)}
     return frozenset(named) if named else frozenset(TYPES)
+
+
+def text_of(schema: Mapping[str, Any], keyword: str) -> str:
+    """Return the text that a keyword has; empty for anything else."""
+    value = schema.get(keyword)
+    return value if isinstance(value, str) else ""
+
+
+def count_of(schema: Mapping[str, Any], keyword: str) -> int:
+    """Return the whole number that a keyword has; 0 for anything else."""
+    value = schema.get(keyword)
+    return value if isinstance(value, int) else 0
 
 
 def is_object(schema: Mapping[str, Any]) -> bool:
@@ -474,8 +488,8 @@ def refers_inside(place: Place) -> bool:
 
 
 def is_one(place: Place) -> bool:
-    """Return whether the keyword has a list of one."""
-    return isinstance(place.value, list) and len(place.value) == 1
+    """Return whether the keyword has a list, or names, of one."""
+    return isinstance(place.value, list | dict) and len(place.value) == 1
 
 
 def names_unknown_member(place: Place) -> bool:
@@ -556,7 +570,7 @@ def has_fewer_places_than_items(place: Place) -> bool:
     if schema.get("items") not in (None, False) or schema.get("unevaluatedItems"):
         return False
 
-    least = max(schema.get("minItems") or 0, schema.get("minContains") or 0)
+    least = max(count_of(schema, "minItems"), count_of(schema, "minContains"))
     return "items" not in schema and least > len(as_list(schema.get("prefixItems") or []))
 
 
@@ -572,8 +586,7 @@ def demands_unnamed_members(place: Place) -> bool:
             "propertyNames",
         )
     )
-    least = schema.get("minProperties")
-    return not says_more and isinstance(least, int) and least > len(members_of(schema))
+    return not says_more and count_of(schema, "minProperties") > len(members_of(schema))
 
 
 def bounds_optional_members(place: Place) -> bool:
@@ -582,13 +595,14 @@ def bounds_optional_members(place: Place) -> bool:
     schema = place.schema
     optional = optional_of(schema)
     required = len(members_of(schema)) - len(optional)
-    least = max((schema.get("minProperties") or 0) - required, 0)
-    most = schema.get("maxProperties")
-    if not optional or (least == 0 and most is None):
+    least = max(count_of(schema, "minProperties") - required, 0)
+    has_most = "maxProperties" in schema
+    if not optional or not (least or has_most):
         return False
 
+    most = max(count_of(schema, "maxProperties") - required, 0)
     is_closed = schema.get("additionalProperties") is False
-    is_one_more = least <= 1 and (most is None or max(most - required, 0) == 1)
+    is_one_more = least <= 1 and (most == 1 or not has_most)
     return not (is_closed and is_one_more and "patternProperties" not in schema)
 
 
@@ -596,7 +610,7 @@ def has_other_than(formats: frozenset[str]) -> Asked:
     """Return the question whether a format is none of these."""
 
     def is_other(place: Place) -> bool:
-        return place.value not in formats
+        return text_of(place.schema, place.keyword) not in formats
 
     return is_other
 

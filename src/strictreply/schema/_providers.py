@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from strictreply.schema import _places as at
 from strictreply.schema._disjoint import is_maybe_unproven, is_surely_unproven, may_overlap
@@ -164,8 +164,9 @@ _OPENAI: Final = Column(
             Case(_R, _OPENAI_GUIDE, at.is_not_false),
             Case(_E, _OPENAI_GUIDE),
         ),
+        "items": (Case(_U, _OPENAI_PROFILE, at.is_list), Case(_E, _OPENAI_GUIDE)),
         **_each(
-            "items minItems maxItems minimum maximum exclusiveMinimum exclusiveMaximum multipleOf",
+            "minItems maxItems minimum maximum exclusiveMinimum exclusiveMaximum multipleOf",
             Case(_E, _OPENAI_GUIDE),
         ),
         "anyOf": (Case(_E, _OPENAI_GUIDE),),
@@ -227,7 +228,7 @@ def _read_by_anthropic(place: Place) -> Collection[str]:
         if not at.has_composite_values(place.beside(keyword))
     }
     kept.update([keyword for keyword in ("anyOf", "oneOf", "allOf") if keyword in schema][:1])
-    if schema.get("format") in _TEN_FORMATS:
+    if at.text_of(schema, "format") in _TEN_FORMATS:
         kept.add("format")
     if schema.get("minItems") in (0, 1):
         kept.add("minItems")
@@ -354,7 +355,7 @@ def _llamacpp_keywords(schema: JSONObject) -> set[str]:
         return {literal}
 
     names_members = "properties" in schema or schema.get("additionalProperties", True) is not True
-    kind = schema.get("type") or _llamacpp_kind(schema, names_members=names_members)
+    kind = at.text_of(schema, "type") or _llamacpp_kind(schema, names_members=names_members)
     is_merged = "allOf" in schema and (kind == "string" or (kind == "object" and not names_members))
     return (
         {"type", "allOf"} if is_merged else {"type", *_LLAMACPP_READS.get(kind, _nothing)(schema)}
@@ -369,7 +370,7 @@ def _llamacpp_kind(schema: JSONObject, *, names_members: bool) -> str:
         return "array"
 
     is_text = any(name in schema for name in ("pattern", "minLength", "maxLength"))
-    return "string" if is_text or schema.get("format") in _LLAMACPP_FORMATS else ""
+    return "string" if is_text or at.text_of(schema, "format") in _LLAMACPP_FORMATS else ""
 
 
 def _nothing(_: JSONObject) -> set[str]:
@@ -385,7 +386,11 @@ def _llamacpp_string(schema: JSONObject) -> set[str]:
     if schema.get("pattern"):
         return {"pattern"}
 
-    return {"format"} if schema.get("format") in _LLAMACPP_FORMATS else {"minLength", "maxLength"}
+    return (
+        {"format"}
+        if at.text_of(schema, "format") in _LLAMACPP_FORMATS
+        else {"minLength", "maxLength"}
+    )
 
 
 def _llamacpp_integer(schema: JSONObject) -> set[str]:
@@ -393,7 +398,7 @@ def _llamacpp_integer(schema: JSONObject) -> set[str]:
     return {least, "maximum" if "maximum" in schema else "exclusiveMaximum"}
 
 
-_LLAMACPP_READS: Final[Mapping[Any, Callable[[JSONObject], set[str]]]] = {
+_LLAMACPP_READS: Final[Mapping[str, Callable[[JSONObject], set[str]]]] = {
     "object": lambda _: {"properties", "required", "additionalProperties"},
     "array": _llamacpp_array,
     "string": _llamacpp_string,
@@ -519,7 +524,7 @@ def _xgrammar_keywords(schema: JSONObject) -> set[str]:
     if isinstance(schema.get("type"), list):
         return _read_by_type(schema, _xgrammar_keywords)
 
-    kind = schema.get("type") or _xgrammar_kind(schema)
+    kind = at.text_of(schema, "type") or _xgrammar_kind(schema)
     return {"type", *_XGRAMMAR_READS.get(kind, _nothing)(schema)}
 
 
@@ -550,7 +555,7 @@ def _xgrammar_string(schema: JSONObject) -> set[str]:
     return {"minLength", "maxLength"} if first is None else {first}
 
 
-_XGRAMMAR_READS: Final[Mapping[Any, Callable[[JSONObject], set[str]]]] = {
+_XGRAMMAR_READS: Final[Mapping[str, Callable[[JSONObject], set[str]]]] = {
     "object": _xgrammar_object,
     "array": _xgrammar_array,
     "string": _xgrammar_string,
@@ -596,7 +601,7 @@ _CHECKED_BY_VLLM: Final[Mapping[str, tuple[frozenset[str], Callable[[JSONObject]
     "multipleOf": (frozenset({"integer", "number"}), lambda _: True),
     "format": (
         frozenset({"string"}),
-        lambda schema: schema["format"] not in _XGRAMMAR_FORMATS,
+        lambda schema: at.text_of(schema, "format") not in _XGRAMMAR_FORMATS,
     ),
     **dict.fromkeys(("minLength", "maxLength"), (frozenset({"string"}), _is_text_in_two_ways)),
     "propertyNames": (frozenset({"object"}), _is_refused_name_rule),
@@ -786,7 +791,7 @@ _LLGUIDANCE_COLUMN: Final = Column(
             Case(_E, _LLGUIDANCE),
         ),
         "patternProperties": (
-            Case(_E, _LLGUIDANCE, lambda place: len(place.value) == 1),
+            Case(_E, _LLGUIDANCE, at.is_one),
             Case(_U, f"{_LLGUIDANCE}: only disjoint patterns"),
         ),
         "pattern": (
