@@ -12,7 +12,7 @@ import pytest
 from strictreply.contract._findings import INSTEAD, TRAIT_WORDS
 from strictreply.schema import _places as at
 from strictreply.schema._places import SchemaDocument
-from strictreply.schema._providers import PROVIDERS, TABLE, Case, Provider, Treatment
+from strictreply.schema._providers import PROVIDERS, TABLE, CellCase, Provider, Treatment
 from strictreply.schema._survey import LIMITS, NAMES, Limit, PlaceTreatment, survey
 from support.schemas.rows import PER_ROW, ROWS, closed, samples
 
@@ -41,7 +41,7 @@ def test_the_table_has_a_column_for_each_provider() -> None:
 
 @pytest.mark.parametrize(("provider", "keyword", "cell"), CELLS)
 def test_each_cell_ends_without_a_condition(
-    provider: Provider, keyword: str, cell: tuple[Case, ...]
+    provider: Provider, keyword: str, cell: tuple[CellCase, ...]
 ) -> None:
     """The last case of a cell holds always, and those before it under a condition."""
     assert [case.when is None for case in cell] == [False] * (len(cell) - 1) + [True]
@@ -49,7 +49,7 @@ def test_each_cell_ends_without_a_condition(
 
 @pytest.mark.parametrize(("provider", "keyword", "cell"), CELLS)
 def test_each_case_names_its_source(
-    provider: Provider, keyword: str, cell: tuple[Case, ...]
+    provider: Provider, keyword: str, cell: tuple[CellCase, ...]
 ) -> None:
     """Where a case is known from is said; the keyword is one, or a trait of a schema."""
     assert all(case.source.strip() for case in cell)

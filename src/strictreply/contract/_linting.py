@@ -207,8 +207,11 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _are_alike(one: str, other: str) -> bool:
-    told = SequenceMatcher(None, _plain_name(one), _plain_name(other))
-    return min(told.real_quick_ratio(), told.quick_ratio()) >= _ALIKE and told.ratio() >= _ALIKE
+    matcher = SequenceMatcher(None, _plain_name(one), _plain_name(other))
+    return (
+        min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= _ALIKE
+        and matcher.ratio() >= _ALIKE
+    )
 
 
 def _plain_name(name: str) -> str:
@@ -399,8 +402,8 @@ def _of_provider(subjects: Sequence[_Subject], provider: Provider) -> Iterator[F
             if place.treatment in _SEVERITIES:
                 yield _of_place(subject, place, provider)
 
-        kept = [place.treatment for place in places if place.keyword in KEYWORDS]
-        rules.setdefault(subject.name, []).extend(kept)
+        treatments = [place.treatment for place in places if place.keyword in KEYWORDS]
+        rules.setdefault(subject.name, []).extend(treatments)
 
     if rules:
         yield _enforced(rules, provider)

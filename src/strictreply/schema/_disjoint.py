@@ -10,8 +10,8 @@ from typing import Any, Final
 from strictreply.schema._places import (
     KEYWORDS,
     UNIONS,
-    Place,
     SchemaDocument,
+    SchemaPlace,
     is_one,
     members_of,
     required_of,
@@ -87,9 +87,9 @@ class Disjoint:
         if one.kind == "object":
             return self._are_objects_apart(one, other)
 
-        is_told = self.tells_numbers or one.kind in ("boolean", "string")
+        tells = self.tells_numbers or one.kind in ("boolean", "string")
         has_literals = one.literal is not _NOTHING and other.literal is not _NOTHING
-        return is_told and has_literals and one.literal != other.literal
+        return tells and has_literals and one.literal != other.literal
 
     def _are_objects_apart(self, one: _Form, other: _Form) -> bool | None:
         names = {name for form in (one, other) for part in form.parts for name in required_of(part)}
@@ -186,19 +186,19 @@ def _form_of(value: Any) -> _Form:
     return _Form("number" if kind == "integer" else kind, value)
 
 
-def _base_of(place: Place) -> JSONObject:
+def _base_of(place: SchemaPlace) -> JSONObject:
     """Return what holds beside a union for each of its forms."""
     ignored = {place.keyword, "$defs", "definitions"}
     return {name: value for name, value in place.schema.items() if name not in ignored}
 
 
-def may_overlap(place: Place) -> bool:
+def may_overlap(place: SchemaPlace) -> bool:
     """Return whether a value may fit two forms of a union."""
     beside = {name: value for name, value in _base_of(place).items() if name in KEYWORDS}
     return _told(place, beside, Disjoint(place.document)) is not True
 
 
-def _told(place: Place, beside: JSONObject, disjoint: Disjoint) -> bool | None:
+def _told(place: SchemaPlace, beside: JSONObject, disjoint: Disjoint) -> bool | None:
     """Return whether the forms of a union exclude each other; found out once for each place."""
     if is_one(place):
         return True
@@ -231,17 +231,17 @@ _META: Final = frozenset(
 """What llguidance reads as said of a schema, and not by it."""
 
 
-def is_proven_apart(place: Place) -> bool | None:
+def is_proven_apart(place: SchemaPlace) -> bool | None:
     """Return whether llguidance can prove that no value fits two forms; None for not known."""
     beside = {name: value for name, value in _base_of(place).items() if name not in _META}
     return _told(place, beside, Disjoint(place.document, follows=False, tells_numbers=False))
 
 
-def is_surely_unproven(place: Place) -> bool:
+def is_surely_unproven(place: SchemaPlace) -> bool:
     """Return whether llguidance surely cannot prove that forms exclude each other."""
     return is_proven_apart(place) is False
 
 
-def is_maybe_unproven(place: Place) -> bool:
+def is_maybe_unproven(place: SchemaPlace) -> bool:
     """Return whether it is not known what llguidance can prove of the forms of a union."""
     return is_proven_apart(place) is None

@@ -215,7 +215,7 @@ def _reached(start: str, below: Mapping[str, set[str]]) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SchemaPlace:
     """A keyword of a schema, or something that a schema is or lacks."""
 
     keyword: str
@@ -244,27 +244,27 @@ class Place:
         """The JSON Pointer of the keyword, or else of the sub-schema."""
         return pointer(self.path, self.keyword) if self.keyword in self.schema else self.path
 
-    def beside(self, keyword: str) -> Place:
+    def beside(self, keyword: str) -> SchemaPlace:
         """Return another keyword of the same sub-schema as a place."""
-        return Place(keyword, self.found, self.path, self.document, self.under)
+        return SchemaPlace(keyword, self.found, self.path, self.document, self.under)
 
 
-Asked: TypeAlias = Callable[[Place], bool]
+Asked: TypeAlias = Callable[[SchemaPlace], bool]
 """A question about a place."""
 
 
 def places_of(
     found: JSONObject | bool, path: str, document: SchemaDocument, under: str
-) -> Iterator[Place]:
+) -> Iterator[SchemaPlace]:
     """Yield what one sub-schema is or lacks, and each of its keywords."""
     if isinstance(found, bool):
-        yield Place(BOOLEAN, found, path, document, under)
+        yield SchemaPlace(BOOLEAN, found, path, document, under)
         return
 
     traits = [name for name, is_so in TRAITS.items() if is_so(found)]
     names = [*([] if path else [ROOT]), *traits, *(name for name in found if name in KEYWORDS)]
     for name in names:
-        yield Place(name, found, path, document, under)
+        yield SchemaPlace(name, found, path, document, under)
 
 
 def types_of(schema: Mapping[str, Any]) -> frozenset[str]:
@@ -341,85 +341,85 @@ TRAITS: Final[Mapping[str, Callable[[JSONObject], bool]]] = {
 """What a sub-schema can be or lack, by the word for it."""
 
 
-def is_idle(place: Place) -> bool:
+def is_idle(place: SchemaPlace) -> bool:
     """Return whether a keyword is about types that its schema does not allow."""
     judged = JUDGED_TYPES.get(place.keyword)
     return judged is not None and judged.isdisjoint(types_of(place.schema))
 
 
-def is_unknown_to_draft(place: Place) -> bool:
+def is_unknown_to_draft(place: SchemaPlace) -> bool:
     """Return whether the draft that the document declares has no such keyword."""
     return place.document.draft in _SINCE.get(place.keyword, ())
 
 
-def is_not_object(place: Place) -> bool:
+def is_not_object(place: SchemaPlace) -> bool:
     """Return whether a schema does not say that it is an object."""
     return place.schema.get("type") != "object"
 
 
-def is_composed(place: Place) -> bool:
+def is_composed(place: SchemaPlace) -> bool:
     """Return whether a schema is composed of others."""
     return any(keyword in place.schema for keyword in _COMPOSED)
 
 
-def is_tools_composed(place: Place) -> bool:
+def is_tools_composed(place: SchemaPlace) -> bool:
     """Return whether the arguments of a tool are composed of other schemas."""
     return place.document.is_tool and is_composed(place)
 
 
-def is_tools_not_object(place: Place) -> bool:
+def is_tools_not_object(place: SchemaPlace) -> bool:
     """Return whether the arguments of a tool do not say that they are an object."""
     return place.document.is_tool and is_not_object(place)
 
 
-def is_false(place: Place) -> bool:
+def is_false(place: SchemaPlace) -> bool:
     """Return whether the keyword, or the whole schema, is ``false``."""
     return place.value is False or place.found is False
 
 
-def is_not_false(place: Place) -> bool:
+def is_not_false(place: SchemaPlace) -> bool:
     """Return whether the keyword says anything but ``false``."""
     return place.value is not False
 
 
-def is_empty(place: Place) -> bool:
+def is_empty(place: SchemaPlace) -> bool:
     """Return whether the keyword has an empty list."""
     return isinstance(place.value, list) and not place.value
 
 
-def is_list(place: Place) -> bool:
+def is_list(place: SchemaPlace) -> bool:
     """Return whether the keyword has a list."""
     return isinstance(place.value, list)
 
 
-def is_written_as_fraction(place: Place) -> bool:
+def is_written_as_fraction(place: SchemaPlace) -> bool:
     """Return whether a number is written with a point or an exponent, as in ``3.0``."""
     return isinstance(place.value, float)
 
 
-def has_text_rules_alone(place: Place) -> bool:
+def has_text_rules_alone(place: SchemaPlace) -> bool:
     """Return whether a schema without a type and without values has rules for a text."""
     schema = place.schema
     has_rules = any(keyword in schema for keyword in ("pattern", "minLength", "maxLength"))
     return has_rules and "enum" not in schema and "const" not in schema
 
 
-def has_siblings(place: Place) -> bool:
+def has_siblings(place: SchemaPlace) -> bool:
     """Return whether anything but definitions stands beside the keyword."""
     return bool(place.schema.keys() - {place.keyword, "$defs", "definitions"})
 
 
-def has_composite_values(place: Place) -> bool:
+def has_composite_values(place: SchemaPlace) -> bool:
     """Return whether the values of ``enum`` or ``const`` include an object or an array."""
     return any(isinstance(each, dict | list) for each in values_of(place))
 
 
-def values_of(place: Place) -> list[Any]:
+def values_of(place: SchemaPlace) -> list[Any]:
     """Return the values that ``enum`` or ``const`` allows."""
     return [place.value] if place.keyword == "const" else as_list(place.value)
 
 
-def has_no_literals(place: Place) -> bool:
+def has_no_literals(place: SchemaPlace) -> bool:
     """Return whether neither ``enum`` nor ``const`` says which plain values are meant."""
     schema = place.schema
     enum = schema.get("enum")
@@ -431,22 +431,22 @@ def _is_plain(value: object) -> bool:
     return not isinstance(value, dict | list)
 
 
-def leads_nowhere(place: Place) -> bool:
+def leads_nowhere(place: SchemaPlace) -> bool:
     """Return whether a reference leads out of its document, or to nothing in it."""
     return isinstance(place.value, str) and place.document.find(place.value) is None
 
 
-def may_lead_to_name(place: Place) -> bool:
+def may_lead_to_name(place: SchemaPlace) -> bool:
     """Return whether a reference may lead to a sub-schema by its own name."""
     return leads_nowhere(place) and place.document.has_names_of_its_own
 
 
-def leads_elsewhere(place: Place) -> bool:
+def leads_elsewhere(place: SchemaPlace) -> bool:
     """Return whether a reference is not a pointer into its own document."""
     return not (isinstance(place.value, str) and is_pointer(place.value))
 
 
-def leads_beyond_definitions(place: Place) -> bool:
+def leads_beyond_definitions(place: SchemaPlace) -> bool:
     """Return whether a reference is neither ``#`` nor one to a definition of the root."""
     if leads_elsewhere(place):
         return True
@@ -458,7 +458,7 @@ def leads_beyond_definitions(place: Place) -> bool:
             return True
 
 
-def leads_beyond_raw_pointer(place: Place) -> bool:
+def leads_beyond_raw_pointer(place: SchemaPlace) -> bool:
     """Return whether a reference leads nowhere when its escapes are taken as they are written."""
     reference = str(place.value)
     if not reference.startswith("#/"):
@@ -467,7 +467,7 @@ def leads_beyond_raw_pointer(place: Place) -> bool:
     return place.document.at(reference[2:].split("/")) is None
 
 
-def leads_through_list(place: Place) -> bool:
+def leads_through_list(place: SchemaPlace) -> bool:
     """Return whether a pointer leads to nothing where only objects are followed."""
     reference = str(place.value)
     found: Any = place.document.root
@@ -477,27 +477,27 @@ def leads_through_list(place: Place) -> bool:
     return is_pointer(reference) and found is _NOTHING
 
 
-def is_recursive(place: Place) -> bool:
+def is_recursive(place: SchemaPlace) -> bool:
     """Return whether a reference leads, at some depth, to itself."""
     return isinstance(place.value, str) and place.value in place.document.recursive
 
 
-def refers_inside(place: Place) -> bool:
+def refers_inside(place: SchemaPlace) -> bool:
     """Return whether one of the schemas of the keyword is a reference."""
     return any(isinstance(each, dict) and "$ref" in each for each in as_list(place.value))
 
 
-def is_one(place: Place) -> bool:
+def is_one(place: SchemaPlace) -> bool:
     """Return whether the keyword has a list, or names, of one."""
     return isinstance(place.value, list | dict) and len(place.value) == 1
 
 
-def names_unknown_member(place: Place) -> bool:
+def names_unknown_member(place: SchemaPlace) -> bool:
     """Return whether a member is required that the object does not name."""
     return bool(set(required_of(place.schema)) - members_of(place.schema).keys())
 
 
-def types_are_said_by_values(place: Place) -> bool:
+def types_are_said_by_values(place: SchemaPlace) -> bool:
     """Return whether each value of ``enum`` or ``const`` beside it has one of the types."""
     schema = place.schema
     values = as_list(schema["enum"]) if "enum" in schema else [schema.get("const")]
@@ -507,7 +507,7 @@ def types_are_said_by_values(place: Place) -> bool:
     return has_values and all(json_type(value) in allowed for value in values)
 
 
-def types_are_said_by_forms(place: Place) -> bool:
+def types_are_said_by_forms(place: SchemaPlace) -> bool:
     """Return whether each form of a union beside it says one of the types itself."""
     forms = [form for keyword in UNIONS for form in as_list(place.schema.get(keyword, []))]
     named = types_of(place.schema)
@@ -516,13 +516,13 @@ def types_are_said_by_forms(place: Place) -> bool:
     )
 
 
-def has_closed_form(place: Place) -> bool:
+def has_closed_form(place: SchemaPlace) -> bool:
     """Return whether one form of a union or of ``allOf`` beside it is an object with members."""
     forms = [form for keyword in _COMPOSED for form in as_list(place.schema.get(keyword, []))]
     return any(members_of(_followed(form, place.document)) for form in forms)
 
 
-def names_members(place: Place) -> bool:
+def names_members(place: SchemaPlace) -> bool:
     """Return whether the object names members, or says which others it may have."""
     return (
         "properties" in place.schema or place.schema.get("additionalProperties", True) is not True
@@ -537,14 +537,14 @@ def _followed(form: object, document: SchemaDocument) -> JSONObject:
     return form if isinstance(form, dict) else {}
 
 
-def merges_exactly(place: Place) -> bool:
+def merges_exactly(place: SchemaPlace) -> bool:
     """Return whether the parts of ``allOf`` are objects all of whose members are required."""
     parts = [_followed(part, place.document) for part in as_list(place.value)]
     is_members = all(is_object(part) and members_of(part) for part in parts)
     return is_members and not any(optional_of(part) for part in parts)
 
 
-def is_whole_tuple(place: Place) -> bool:
+def is_whole_tuple(place: SchemaPlace) -> bool:
     """Return whether an array has as many items as its ``prefixItems``, no more and no fewer."""
     length = len(as_list(place.value))
     schema = place.schema
@@ -552,19 +552,19 @@ def is_whole_tuple(place: Place) -> bool:
     return is_closed and schema.get("minItems") == length
 
 
-def is_beside_whole_tuple(place: Place) -> bool:
+def is_beside_whole_tuple(place: SchemaPlace) -> bool:
     """Return whether the bounds of an array say no more than its ``prefixItems``."""
     return "prefixItems" in place.schema and is_whole_tuple(place.beside("prefixItems"))
 
 
-def is_ended_tuple(place: Place) -> bool:
+def is_ended_tuple(place: SchemaPlace) -> bool:
     """Return whether an array has no item beyond its ``prefixItems``, or says what they are."""
     schema = place.schema
     says_more = "items" in schema or "unevaluatedItems" in schema
     return says_more or schema.get("maxItems") == len(as_list(place.value))
 
 
-def has_fewer_places_than_items(place: Place) -> bool:
+def has_fewer_places_than_items(place: SchemaPlace) -> bool:
     """Return whether more items are demanded than an array without ``items`` describes."""
     schema = place.schema
     if schema.get("items") not in (None, False) or schema.get("unevaluatedItems"):
@@ -574,7 +574,7 @@ def has_fewer_places_than_items(place: Place) -> bool:
     return "items" not in schema and least > len(as_list(schema.get("prefixItems") or []))
 
 
-def demands_unnamed_members(place: Place) -> bool:
+def demands_unnamed_members(place: SchemaPlace) -> bool:
     """Return whether more members are demanded than an object that says nothing of others names."""
     schema = place.schema
     says_more = any(
@@ -589,7 +589,7 @@ def demands_unnamed_members(place: Place) -> bool:
     return not says_more and count_of(schema, "minProperties") > len(members_of(schema))
 
 
-def bounds_optional_members(place: Place) -> bool:
+def bounds_optional_members(place: SchemaPlace) -> bool:
     """Return whether the number of members is bounded beside members that may be left out."""
     # llguidance can count them where at most one is left to choose, and no other may come
     schema = place.schema
@@ -609,13 +609,13 @@ def bounds_optional_members(place: Place) -> bool:
 def has_other_than(formats: frozenset[str]) -> Asked:
     """Return the question whether a format is none of these."""
 
-    def is_other(place: Place) -> bool:
+    def is_other(place: SchemaPlace) -> bool:
         return text_of(place.schema, place.keyword) not in formats
 
     return is_other
 
 
-def may_be_text(place: Place) -> bool:
+def may_be_text(place: SchemaPlace) -> bool:
     """Return whether a schema allows a text."""
     return "string" in types_of(place.schema)
 
@@ -623,7 +623,7 @@ def may_be_text(place: Place) -> bool:
 def is_of(*types: str) -> Asked:
     """Return the question whether a schema names one of these types."""
 
-    def names_one(place: Place) -> bool:
+    def names_one(place: SchemaPlace) -> bool:
         named = as_list(place.schema.get("type", []))
         return any(name in types for name in named)
 
@@ -633,7 +633,7 @@ def is_of(*types: str) -> Asked:
 def both(*asked: Asked) -> Asked:
     """Return the question whether all of these are answered with yes."""
 
-    def all_are(place: Place) -> bool:
+    def all_are(place: SchemaPlace) -> bool:
         return all(each(place) for each in asked)
 
     return all_are
@@ -642,7 +642,7 @@ def both(*asked: Asked) -> Asked:
 def is_under(*keywords: str) -> Asked:
     """Return the question whether a sub-schema stands under one of these keywords."""
 
-    def stands_under(place: Place) -> bool:
+    def stands_under(place: SchemaPlace) -> bool:
         return place.under in keywords
 
     return stands_under
@@ -651,7 +651,7 @@ def is_under(*keywords: str) -> Asked:
 def is_not_under(*keywords: str) -> Asked:
     """Return the question whether a sub-schema stands under none of these keywords."""
 
-    def stands_elsewhere(place: Place) -> bool:
+    def stands_elsewhere(place: SchemaPlace) -> bool:
         return place.under not in keywords
 
     return stands_elsewhere
@@ -672,7 +672,7 @@ _CLASS: Final = re.compile(r"\[(?:[^\]\\]|\\.)*\]")
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 
 
-def _patterns_of(place: Place) -> list[str]:
+def _patterns_of(place: SchemaPlace) -> list[str]:
     """Return the patterns that a keyword has: its text, or the names of its members."""
     value = place.value
     if isinstance(value, dict):
@@ -682,7 +682,7 @@ def _patterns_of(place: Place) -> list[str]:
 
 
 def _is_found(expression: re.Pattern[str]) -> Asked:
-    def is_in_pattern(place: Place) -> bool:
+    def is_in_pattern(place: SchemaPlace) -> bool:
         return any(expression.search(pattern) for pattern in _patterns_of(place))
 
     return is_in_pattern
@@ -699,7 +699,7 @@ has_quote: Final = _is_found(re.compile(r'"'))
 has_wide_character: Final = _is_found(re.compile(r"[^\x00-\x7f]"))
 
 
-def is_not_anchored(place: Place) -> bool:
+def is_not_anchored(place: SchemaPlace) -> bool:
     """Return whether a pattern may be found inside of a longer text."""
     return not all(map(_is_whole, _patterns_of(place)))
 
@@ -710,7 +710,7 @@ def _is_whole(pattern: str) -> bool:
     )
 
 
-def has_bare_alternatives(place: Place) -> bool:
+def has_bare_alternatives(place: SchemaPlace) -> bool:
     """Return whether alternatives of a pattern stand outside of every group, as in ``^a|b$``."""
     return any(map(_has_bare_bar, _patterns_of(place)))
 
@@ -725,7 +725,7 @@ def _has_bare_bar(pattern: str) -> bool:
     return False
 
 
-def is_beyond_gbnf(place: Place) -> bool:
+def is_beyond_gbnf(place: SchemaPlace) -> bool:
     """Return whether llama.cpp takes any text for a pattern, as it can write no grammar of it."""
     return any(map(_has_no_grammar, _patterns_of(place)))
 
@@ -739,7 +739,7 @@ def _has_no_grammar(pattern: str) -> bool:
     return bool(_NO_GBNF_ESCAPE.search(pattern) or _GROUP.search(pattern)) or has_inner_anchor
 
 
-def has_unknown_schema(place: Place) -> bool:
+def has_unknown_schema(place: SchemaPlace) -> bool:
     """Return whether a document says a ``$schema`` that is none of JSON Schema's."""
     try:
         declared_draft(place.document.root)

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from strictreply.schema import _places as at
 from strictreply.schema._disjoint import is_maybe_unproven, is_surely_unproven, may_overlap
 from strictreply.schema._documents import objects_in
-from strictreply.schema._places import Asked, Place, SchemaDocument
+from strictreply.schema._places import Asked, SchemaDocument, SchemaPlace
 from strictreply.schema._vocabulary import as_list
 from strictreply.values._limits import JSONObject
 
@@ -47,7 +47,7 @@ class Treatment(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CellCase:
     """What becomes of a keyword where a condition holds."""
 
     treatment: Treatment
@@ -58,11 +58,11 @@ class Case:
     """The condition; None where none is left."""
     is_always: bool = False
     """Whether it also holds where the provider does not read the keyword."""
-    is_kept_below: bool = True
+    reaches_below: bool = True
     """Whether what stands below the keyword is treated by itself."""
 
 
-Cell: TypeAlias = tuple[Case, ...]
+Cell: TypeAlias = tuple[CellCase, ...]
 """The cases of a keyword; the first whose condition holds counts."""
 
 
@@ -74,11 +74,11 @@ class Column:
     """Who takes the schema, and by which keyword of its API."""
     cells: Mapping[str, Cell]
     """The cases of each keyword that is known."""
-    otherwise: Case
+    otherwise: CellCase
     """What becomes of every other keyword."""
-    reads: Callable[[Place], Collection[str] | None] | None = None
+    reads: Callable[[SchemaPlace], Collection[str] | None] | None = None
     """Which keywords beside a place are read, None for all; None where all are read everywhere."""
-    unread: Case | None = None
+    unread: CellCase | None = None
     """What becomes of a keyword that is not read."""
     reads_definitions: bool = True
     """Whether definitions are read that nothing refers to."""
@@ -109,7 +109,7 @@ _R: Final = Treatment.REFUSED
 _U: Final = Treatment.UNKNOWN
 
 
-def _each(keywords: str, *cases: Case) -> dict[str, Cell]:
+def _each(keywords: str, *cases: CellCase) -> dict[str, Cell]:
     """Return the same cases for several keywords."""
     return dict.fromkeys(keywords.split(), cases)
 
@@ -128,94 +128,98 @@ _LLAMACPP_FORMATS: Final = frozenset(
 )
 
 
-def _not_permitted(thread: str) -> Case:
+def _not_permitted(thread: str) -> CellCase:
     """Return the case of a keyword that OpenAI's strict mode answers with a 400."""
-    return Case(_R, f"{_OPENAI_GUIDE}; 400 in {thread}")
+    return CellCase(_R, f"{_OPENAI_GUIDE}; 400 in {thread}")
 
 
 _OPENAI: Final = Column(
     "OpenAI, strict: true",
     {
         at.ROOT: (
-            Case(
+            CellCase(
                 _R, "400 in cecli-dev/cecli#281: schema must have type 'object'", at.is_not_object
             ),
-            Case(_R, "400 in Lingtai-AI/lingtai-kernel#113", at.is_composed),
-            Case(_E, _OPENAI_GUIDE),
+            CellCase(_R, "400 in Lingtai-AI/lingtai-kernel#113", at.is_composed),
+            CellCase(_E, _OPENAI_GUIDE),
         ),
-        at.OPEN: (Case(_R, f"{_OPENAI_GUIDE}; 400: additionalProperties is required"),),
-        at.OPTIONAL: (Case(_R, f"{_OPENAI_GUIDE}; 400: required must name every key"),),
-        at.UNTYPED: (Case(_R, "400: schema must have a 'type' key; pydantic/pydantic-ai#4425"),),
+        at.OPEN: (CellCase(_R, f"{_OPENAI_GUIDE}; 400: additionalProperties is required"),),
+        at.OPTIONAL: (CellCase(_R, f"{_OPENAI_GUIDE}; 400: required must name every key"),),
+        at.UNTYPED: (
+            CellCase(_R, "400: schema must have a 'type' key; pydantic/pydantic-ai#4425"),
+        ),
         at.BOOLEAN: (
-            Case(_E, _OPENAI_GUIDE, at.both(at.is_false, at.is_under("additionalProperties"))),
-            Case(_U, _OPENAI_PROFILE),
+            CellCase(_E, _OPENAI_GUIDE, at.both(at.is_false, at.is_under("additionalProperties"))),
+            CellCase(_U, _OPENAI_PROFILE),
         ),
         at.BARE_OBJECT: (
-            Case(_R, "400 in makenotion/notion-mcp-server: object schema missing properties"),
+            CellCase(_R, "400 in makenotion/notion-mcp-server: object schema missing properties"),
         ),
-        at.BARE_ARRAY: (Case(_R, "400: array schema missing items; pydantic/pydantic-ai#4425"),),
+        at.BARE_ARRAY: (
+            CellCase(_R, "400: array schema missing items; pydantic/pydantic-ai#4425"),
+        ),
         **_each(
             "type enum const",
-            Case(_U, _OPENAI_PROFILE, at.has_composite_values),
-            Case(_E, _OPENAI_GUIDE),
+            CellCase(_U, _OPENAI_PROFILE, at.has_composite_values),
+            CellCase(_E, _OPENAI_GUIDE),
         ),
-        **_each("properties required", Case(_E, _OPENAI_GUIDE)),
+        **_each("properties required", CellCase(_E, _OPENAI_GUIDE)),
         "additionalProperties": (
-            Case(_R, _OPENAI_GUIDE, at.is_not_false),
-            Case(_E, _OPENAI_GUIDE),
+            CellCase(_R, _OPENAI_GUIDE, at.is_not_false),
+            CellCase(_E, _OPENAI_GUIDE),
         ),
-        "items": (Case(_U, _OPENAI_PROFILE, at.is_list), Case(_E, _OPENAI_GUIDE)),
+        "items": (CellCase(_U, _OPENAI_PROFILE, at.is_list), CellCase(_E, _OPENAI_GUIDE)),
         **_each(
             "minItems maxItems minimum maximum exclusiveMinimum exclusiveMaximum multipleOf",
-            Case(_E, _OPENAI_GUIDE),
+            CellCase(_E, _OPENAI_GUIDE),
         ),
-        "anyOf": (Case(_E, _OPENAI_GUIDE),),
+        "anyOf": (CellCase(_E, _OPENAI_GUIDE),),
         "oneOf": (_not_permitted("openai/openai-agents-python#1884, can1357/oh-my-pi#920"),),
         "allOf": (_not_permitted("makenotion/notion-mcp-server#102"),),
         **_each(
             "not if then else dependentRequired dependentSchemas",
-            Case(_R, f"{_OPENAI_GUIDE}: not supported"),
+            CellCase(_R, f"{_OPENAI_GUIDE}: not supported"),
         ),
         "uniqueItems": (_not_permitted("openclaw/clownfish#280"),),
         **_each("minLength maxLength", _not_permitted("coder/mux#1220")),
         **_each(
             "patternProperties unevaluatedProperties propertyNames minProperties maxProperties "
             "unevaluatedItems contains minContains maxContains",
-            Case(_R, _OPENAI_KEYS),
+            CellCase(_R, _OPENAI_KEYS),
         ),
         "pattern": (
-            Case(_U, f"{_OPENAI_KEYS} leaves it out; others saw no 400", at.looks_around),
-            Case(_E, _OPENAI_GUIDE),
+            CellCase(_U, f"{_OPENAI_KEYS} leaves it out; others saw no 400", at.looks_around),
+            CellCase(_E, _OPENAI_GUIDE),
         ),
         "format": (
-            Case(
+            CellCase(
                 _R,
                 f"{_OPENAI_GUIDE}; 400: is not a valid format",
                 at.has_other_than(_OPENAI_FORMATS),
             ),
-            Case(_E, _OPENAI_GUIDE),
+            CellCase(_E, _OPENAI_GUIDE),
         ),
         "$ref": (
-            Case(
+            CellCase(
                 _R,
                 "400: $ref cannot have keywords; openai 3.57.0 lib/_pydantic.py",
                 at.has_siblings,
             ),
-            Case(
+            CellCase(
                 _R,
                 "400: reference can only point to definitions defined at the top level",
                 at.leads_beyond_definitions,
             ),
-            Case(_E, _OPENAI_GUIDE),
+            CellCase(_E, _OPENAI_GUIDE),
         ),
     },
-    Case(_U, _OPENAI_PROFILE),
+    CellCase(_U, _OPENAI_PROFILE),
 )
 
-_ANTHROPIC_TEXT: Final = Case(_S, _ANTHROPIC_SDK)
+_ANTHROPIC_TEXT: Final = CellCase(_S, _ANTHROPIC_SDK)
 
 
-def _read_by_anthropic(place: Place) -> Collection[str]:
+def _read_by_anthropic(place: SchemaPlace) -> Collection[str]:
     """Return the keywords that the SDK leaves in the schema, at one sub-schema."""
     schema = place.schema
     if "$ref" in schema:
@@ -240,55 +244,55 @@ _ANTHROPIC: Final = Column(
     "Anthropic, strict: true and output_config",
     {
         at.ROOT: (
-            Case(_R, "400 in anthropics/claude-code#5319", at.is_tools_composed),
-            Case(_U, _ANTHROPIC_GUIDE, at.is_not_object),
-            Case(_E, _ANTHROPIC_GUIDE),
+            CellCase(_R, "400 in anthropics/claude-code#5319", at.is_tools_composed),
+            CellCase(_U, _ANTHROPIC_GUIDE, at.is_not_object),
+            CellCase(_E, _ANTHROPIC_GUIDE),
         ),
-        at.OPEN: (Case(_E, f"{_ANTHROPIC_SDK} closes it"),),
-        at.OPTIONAL: (Case(_E, f"{_ANTHROPIC_GUIDE}: few of them in a request"),),
+        at.OPEN: (CellCase(_E, f"{_ANTHROPIC_SDK} closes it"),),
+        at.OPTIONAL: (CellCase(_E, f"{_ANTHROPIC_GUIDE}: few of them in a request"),),
         at.UNTYPED: (
-            Case(_R, f"{_ANTHROPIC_SDK} raises ValueError", at.has_no_literals),
-            Case(_E, _ANTHROPIC_SDK),
+            CellCase(_R, f"{_ANTHROPIC_SDK} raises ValueError", at.has_no_literals),
+            CellCase(_E, _ANTHROPIC_SDK),
         ),
         at.BOOLEAN: (
-            Case(_E, _ANTHROPIC_GUIDE, at.is_under("additionalProperties")),
-            Case(_R, f"{_ANTHROPIC_SDK} raises TypeError"),
+            CellCase(_E, _ANTHROPIC_GUIDE, at.is_under("additionalProperties")),
+            CellCase(_R, f"{_ANTHROPIC_SDK} raises TypeError"),
         ),
-        at.BARE_OBJECT: (Case(_N, f"{_ANTHROPIC_SDK} leaves the empty object"),),
-        at.BARE_ARRAY: (Case(_U, _ANTHROPIC_GUIDE),),
+        at.BARE_OBJECT: (CellCase(_N, f"{_ANTHROPIC_SDK} leaves the empty object"),),
+        at.BARE_ARRAY: (CellCase(_U, _ANTHROPIC_GUIDE),),
         "type": (
-            Case(_E, _ANTHROPIC_GUIDE, at.types_are_said_by_values),
-            Case(_E, _ANTHROPIC_GUIDE, at.types_are_said_by_forms),
-            Case(_D, f"{_ANTHROPIC_SDK} leaves it out beside a union", at.is_composed),
-            Case(_E, _ANTHROPIC_GUIDE),
+            CellCase(_E, _ANTHROPIC_GUIDE, at.types_are_said_by_values),
+            CellCase(_E, _ANTHROPIC_GUIDE, at.types_are_said_by_forms),
+            CellCase(_D, f"{_ANTHROPIC_SDK} leaves it out beside a union", at.is_composed),
+            CellCase(_E, _ANTHROPIC_GUIDE),
         ),
-        **_each("enum const", Case(_E, _ANTHROPIC_GUIDE)),
+        **_each("enum const", CellCase(_E, _ANTHROPIC_GUIDE)),
         "items": (
-            Case(_R, f"{_ANTHROPIC_SDK} raises TypeError", at.is_list),
-            Case(_E, _ANTHROPIC_GUIDE),
+            CellCase(_R, f"{_ANTHROPIC_SDK} raises TypeError", at.is_list),
+            CellCase(_E, _ANTHROPIC_GUIDE),
         ),
-        **_each("properties required minItems format", Case(_E, _ANTHROPIC_GUIDE)),
+        **_each("properties required minItems format", CellCase(_E, _ANTHROPIC_GUIDE)),
         "additionalProperties": (
-            Case(_E, _ANTHROPIC_GUIDE, at.is_false),
-            Case(
+            CellCase(_E, _ANTHROPIC_GUIDE, at.is_false),
+            CellCase(
                 _N,
                 f"{_ANTHROPIC_SDK} closes the object; {_ANTHROPIC_GUIDE}: 400",
-                is_kept_below=False,
+                reaches_below=False,
             ),
         ),
-        "anyOf": (Case(_E, _ANTHROPIC_GUIDE),),
+        "anyOf": (CellCase(_E, _ANTHROPIC_GUIDE),),
         "oneOf": (
-            Case(_D, f"{_ANTHROPIC_SDK} makes it anyOf", may_overlap),
-            Case(_E, f"{_ANTHROPIC_SDK} makes it anyOf"),
+            CellCase(_D, f"{_ANTHROPIC_SDK} makes it anyOf", may_overlap),
+            CellCase(_E, f"{_ANTHROPIC_SDK} makes it anyOf"),
         ),
         "allOf": (
-            Case(_R, f"{_ANTHROPIC_GUIDE}: allOf with $ref", at.refers_inside),
-            Case(_E, _ANTHROPIC_GUIDE),
+            CellCase(_R, f"{_ANTHROPIC_GUIDE}: allOf with $ref", at.refers_inside),
+            CellCase(_E, _ANTHROPIC_GUIDE),
         ),
         "$ref": (
-            Case(_R, f"{_ANTHROPIC_GUIDE}: recursive schemas", at.is_recursive),
-            Case(_R, f"{_ANTHROPIC_GUIDE}: external $ref", at.leads_elsewhere),
-            Case(_E, _ANTHROPIC_GUIDE),
+            CellCase(_R, f"{_ANTHROPIC_GUIDE}: recursive schemas", at.is_recursive),
+            CellCase(_R, f"{_ANTHROPIC_GUIDE}: external $ref", at.leads_elsewhere),
+            CellCase(_E, _ANTHROPIC_GUIDE),
         ),
     },
     _ANTHROPIC_TEXT,
@@ -299,36 +303,38 @@ _ANTHROPIC: Final = Column(
 _GEMINI: Final = Column(
     "Gemini, responseJsonSchema and parametersJsonSchema",
     {
-        at.ROOT: (Case(_U, _GEMINI_PROFILE),),
+        at.ROOT: (CellCase(_U, _GEMINI_PROFILE),),
         **_each(
             "type enum items prefixItems minItems maxItems anyOf properties additionalProperties "
             "required",
-            Case(_U, _GEMINI_SDK, at.has_composite_values),
-            Case(_E, _GEMINI_SDK),
+            CellCase(_U, _GEMINI_SDK, at.has_composite_values),
+            CellCase(_E, _GEMINI_SDK),
         ),
-        **_each("minimum maximum", Case(_U, f"{_GEMINI_SDK} lists it; others saw it not enforced")),
+        **_each(
+            "minimum maximum", CellCase(_U, f"{_GEMINI_SDK} lists it; others saw it not enforced")
+        ),
         "oneOf": (
-            Case(_D, f"{_GEMINI_SDK}: as anyOf", may_overlap),
-            Case(_E, f"{_GEMINI_SDK}: as anyOf"),
+            CellCase(_D, f"{_GEMINI_SDK}: as anyOf", may_overlap),
+            CellCase(_E, f"{_GEMINI_SDK}: as anyOf"),
         ),
         "$ref": (
-            Case(_U, f"{_GEMINI_SDK}: cyclic references to a limited degree", at.is_recursive),
-            Case(_U, f"{_GEMINI_SDK}: nothing beside it", at.has_siblings),
-            Case(_E, _GEMINI_SDK),
+            CellCase(_U, f"{_GEMINI_SDK}: cyclic references to a limited degree", at.is_recursive),
+            CellCase(_U, f"{_GEMINI_SDK}: nothing beside it", at.has_siblings),
+            CellCase(_E, _GEMINI_SDK),
         ),
         "format": (
-            Case(_D, _GEMINI_PROFILE, at.has_other_than(_GEMINI_FORMATS)),
-            Case(_E, _GEMINI_PROFILE),
+            CellCase(_D, _GEMINI_PROFILE, at.has_other_than(_GEMINI_FORMATS)),
+            CellCase(_E, _GEMINI_PROFILE),
         ),
         **_each(
             "not if then else dependentRequired dependentSchemas dependencies pattern minLength "
             "maxLength exclusiveMinimum exclusiveMaximum multipleOf uniqueItems contains "
             "minContains maxContains patternProperties propertyNames minProperties maxProperties "
             "unevaluatedItems unevaluatedProperties allOf contentEncoding contentMediaType",
-            Case(_D, f"{_GEMINI_SDK}: not supported", is_kept_below=False),
+            CellCase(_D, f"{_GEMINI_SDK}: not supported", reaches_below=False),
         ),
     },
-    Case(_U, _GEMINI_SDK),
+    CellCase(_U, _GEMINI_SDK),
 )
 
 
@@ -338,7 +344,7 @@ def _read_by_type(schema: JSONObject, read: Callable[[JSONObject], set[str]]) ->
     return {"type"}.union(*(read({**schema, "type": kind}) for kind in kinds))
 
 
-def _read_by_llamacpp(place: Place) -> set[str]:
+def _read_by_llamacpp(place: SchemaPlace) -> set[str]:
     """Return the keywords that llama.cpp's converter reads at one sub-schema."""
     return _llamacpp_keywords(place.schema)
 
@@ -408,107 +414,113 @@ _LLAMACPP_READS: Final[Mapping[str, Callable[[JSONObject], set[str]]]] = {
 _LLAMACPP_COLUMN: Final = Column(
     "llama.cpp, its own grammar",
     {
-        at.ROOT: (Case(_E, _LLAMACPP),),
-        at.OPEN: (Case(_N, f"{_LLAMACPP}: taken as closed", at.names_members), Case(_E, _LLAMACPP)),
+        at.ROOT: (CellCase(_E, _LLAMACPP),),
+        at.OPEN: (
+            CellCase(_N, f"{_LLAMACPP}: taken as closed", at.names_members),
+            CellCase(_E, _LLAMACPP),
+        ),
         at.BOOLEAN: (
-            Case(_E, _LLAMACPP, at.is_under("additionalProperties")),
-            Case(_R, f"{_LLAMACPP}: schema must be an object"),
+            CellCase(_E, _LLAMACPP, at.is_under("additionalProperties")),
+            CellCase(_R, f"{_LLAMACPP}: schema must be an object"),
         ),
-        at.OPTIONAL: (Case(_E, _LLAMACPP),),
+        at.OPTIONAL: (CellCase(_E, _LLAMACPP),),
         at.UNTYPED: (
-            Case(_N, f"{_LLAMACPP}: taken as a string", at.has_text_rules_alone),
-            Case(_E, _LLAMACPP),
+            CellCase(_N, f"{_LLAMACPP}: taken as a string", at.has_text_rules_alone),
+            CellCase(_E, _LLAMACPP),
         ),
-        at.BARE_OBJECT: (Case(_E, _LLAMACPP),),
-        at.BARE_ARRAY: (Case(_E, _LLAMACPP),),
+        at.BARE_OBJECT: (CellCase(_E, _LLAMACPP),),
+        at.BARE_ARRAY: (CellCase(_E, _LLAMACPP),),
         "type": (
-            Case(_R, f"{_LLAMACPP}: type must not be empty", at.is_empty),
-            Case(_E, _LLAMACPP, at.types_are_said_by_values, is_always=True),
-            Case(_E, _LLAMACPP, at.types_are_said_by_forms, is_always=True),
-            Case(_E, _LLAMACPP),
+            CellCase(_R, f"{_LLAMACPP}: type must not be empty", at.is_empty),
+            CellCase(_E, _LLAMACPP, at.types_are_said_by_values, is_always=True),
+            CellCase(_E, _LLAMACPP, at.types_are_said_by_forms, is_always=True),
+            CellCase(_E, _LLAMACPP),
         ),
         **_each(
             "enum anyOf",
-            Case(_R, f"{_LLAMACPP}: must not be empty", at.is_empty),
-            Case(_E, _LLAMACPP),
+            CellCase(_R, f"{_LLAMACPP}: must not be empty", at.is_empty),
+            CellCase(_E, _LLAMACPP),
         ),
-        "const": (Case(_E, _LLAMACPP),),
+        "const": (CellCase(_E, _LLAMACPP),),
         "oneOf": (
-            Case(_R, f"{_LLAMACPP}: must not be empty", at.is_empty),
-            Case(_D, f"{_LLAMACPP}: as anyOf", may_overlap),
-            Case(_E, _LLAMACPP),
+            CellCase(_R, f"{_LLAMACPP}: must not be empty", at.is_empty),
+            CellCase(_D, f"{_LLAMACPP}: as anyOf", may_overlap),
+            CellCase(_E, _LLAMACPP),
         ),
         "allOf": (
-            Case(
+            CellCase(
                 _N,
                 f"{_LLAMACPP}: read as one closed object",
                 at.both(at.names_members, at.has_closed_form),
                 is_always=True,
             ),
-            Case(_E, _LLAMACPP, at.merges_exactly),
-            Case(_N, f"{_LLAMACPP}: read as one closed object"),
+            CellCase(_E, _LLAMACPP, at.merges_exactly),
+            CellCase(_N, f"{_LLAMACPP}: read as one closed object"),
         ),
         "$ref": (
-            Case(_R, f"{_LLAMACPP}: only #/… that it finds", at.leads_beyond_raw_pointer),
-            Case(_E, _LLAMACPP),
+            CellCase(_R, f"{_LLAMACPP}: only #/… that it finds", at.leads_beyond_raw_pointer),
+            CellCase(_E, _LLAMACPP),
         ),
         "properties": (
-            Case(_N, f"{_LLAMACPP}: a union alone counts", at.has_closed_form, is_always=True),
-            Case(_E, _LLAMACPP),
+            CellCase(_N, f"{_LLAMACPP}: a union alone counts", at.has_closed_form, is_always=True),
+            CellCase(_E, _LLAMACPP),
         ),
-        "required": (Case(_D, _LLAMACPP, at.names_unknown_member), Case(_E, _LLAMACPP)),
-        "additionalProperties": (Case(_E, _LLAMACPP),),
+        "required": (CellCase(_D, _LLAMACPP, at.names_unknown_member), CellCase(_E, _LLAMACPP)),
+        "additionalProperties": (CellCase(_E, _LLAMACPP),),
         "patternProperties": (
-            Case(
+            CellCase(
                 _N,
                 f"{_LLAMACPP}: not read, and the object is closed",
                 at.names_members,
                 is_always=True,
             ),
-            Case(_D, _LLAMACPP, is_always=True, is_kept_below=False),
+            CellCase(_D, _LLAMACPP, is_always=True, reaches_below=False),
         ),
-        "items": (Case(_E, _LLAMACPP),),
+        "items": (CellCase(_E, _LLAMACPP),),
         **_each(
             "minItems maxItems",
-            Case(_E, _LLAMACPP, at.is_beside_whole_tuple, is_always=True),
-            Case(_R, _LLAMACPP, at.is_written_as_fraction),
-            Case(_E, _LLAMACPP),
+            CellCase(_E, _LLAMACPP, at.is_beside_whole_tuple, is_always=True),
+            CellCase(_R, _LLAMACPP, at.is_written_as_fraction),
+            CellCase(_E, _LLAMACPP),
         ),
         "prefixItems": (
-            Case(
+            CellCase(
                 _N,
                 f"{_LLAMACPP}: `items` alone counts",
                 lambda place: "items" in place.schema,
                 is_always=True,
             ),
-            Case(_E, _LLAMACPP, at.is_whole_tuple),
-            Case(_N, f"{_LLAMACPP}: each item once"),
+            CellCase(_E, _LLAMACPP, at.is_whole_tuple),
+            CellCase(_N, f"{_LLAMACPP}: each item once"),
         ),
         "pattern": (
-            Case(_U, _LLAMACPP, at.has_wide_character),
-            Case(_U, _LLAMACPP, at.has_quote),
-            Case(_D, f"{_LLAMACPP}: any text", at.is_beyond_gbnf),
-            Case(_N, f"{_LLAMACPP}: anchored as a whole", at.has_bare_alternatives),
-            Case(_E, _LLAMACPP),
+            CellCase(_U, _LLAMACPP, at.has_wide_character),
+            CellCase(_U, _LLAMACPP, at.has_quote),
+            CellCase(_D, f"{_LLAMACPP}: any text", at.is_beyond_gbnf),
+            CellCase(_N, f"{_LLAMACPP}: anchored as a whole", at.has_bare_alternatives),
+            CellCase(_E, _LLAMACPP),
         ),
-        "format": (Case(_E, _LLAMACPP),),
+        "format": (CellCase(_E, _LLAMACPP),),
         **_each(
             "minLength maxLength",
-            Case(_R, _LLAMACPP, at.is_written_as_fraction),
-            Case(_E, _LLAMACPP),
+            CellCase(_R, _LLAMACPP, at.is_written_as_fraction),
+            CellCase(_E, _LLAMACPP),
         ),
-        **_each("minimum maximum exclusiveMinimum exclusiveMaximum", Case(_E, _LLAMACPP)),
-        "uniqueItems": (Case(_E, _LLAMACPP, at.is_false, is_always=True), Case(_D, _LLAMACPP)),
-        "$dynamicAnchor": (Case(_E, _LLAMACPP, is_always=True),),
+        **_each("minimum maximum exclusiveMinimum exclusiveMaximum", CellCase(_E, _LLAMACPP)),
+        "uniqueItems": (
+            CellCase(_E, _LLAMACPP, at.is_false, is_always=True),
+            CellCase(_D, _LLAMACPP),
+        ),
+        "$dynamicAnchor": (CellCase(_E, _LLAMACPP, is_always=True),),
     },
-    Case(_D, _LLAMACPP, is_kept_below=False),
+    CellCase(_D, _LLAMACPP, reaches_below=False),
     reads=_read_by_llamacpp,
-    unread=Case(_D, f"{_LLAMACPP}: not read here", is_kept_below=False),
+    unread=CellCase(_D, f"{_LLAMACPP}: not read here", reaches_below=False),
     reads_definitions=False,
 )
 
 
-def _read_by_xgrammar(place: Place) -> set[str]:
+def _read_by_xgrammar(place: SchemaPlace) -> set[str]:
     """Return the keywords that xgrammar reads at one sub-schema."""
     kind = "string" if place.under == "propertyNames" else ""
     return _xgrammar_keywords({"type": kind} | place.schema if kind else place.schema)
@@ -610,7 +622,7 @@ _CHECKED_BY_VLLM: Final[Mapping[str, tuple[frozenset[str], Callable[[JSONObject]
 """The types under which vLLM's own check of a schema looks at a keyword, and what it asks."""
 
 
-def _is_handed_on(place: Place) -> bool:
+def _is_handed_on(place: SchemaPlace) -> bool:
     """Return whether vLLM's own check refuses a keyword for xgrammar."""
     return _is_checked(place.keyword, place.schema)
 
@@ -636,138 +648,152 @@ def _taker_of_vllm(document: SchemaDocument) -> Provider | None:
     return None if has_patterns else "llguidance"
 
 
-_HANDED_ON: Final = Case(_R, _VLLM_CHECK, _is_handed_on, is_always=True)
+_HANDED_ON: Final = CellCase(_R, _VLLM_CHECK, _is_handed_on, is_always=True)
 
 _VLLM: Final = Column(
     "vLLM, its backend auto (xgrammar, then guidance)",
     {
-        at.ROOT: (Case(_E, _XGRAMMAR),),
-        at.OPEN: (Case(_N, f"{_XGRAMMAR}: taken as closed", at.names_members), Case(_E, _XGRAMMAR)),
-        at.OPTIONAL: (Case(_E, _XGRAMMAR),),
-        at.UNTYPED: (Case(_E, _XGRAMMAR),),
+        at.ROOT: (CellCase(_E, _XGRAMMAR),),
+        at.OPEN: (
+            CellCase(_N, f"{_XGRAMMAR}: taken as closed", at.names_members),
+            CellCase(_E, _XGRAMMAR),
+        ),
+        at.OPTIONAL: (CellCase(_E, _XGRAMMAR),),
+        at.UNTYPED: (CellCase(_E, _XGRAMMAR),),
         at.BOOLEAN: (
-            Case(_E, _XGRAMMAR, at.both(at.is_not_false, at.is_not_under("prefixItems"))),
-            Case(
+            CellCase(_E, _XGRAMMAR, at.both(at.is_not_false, at.is_not_under("prefixItems"))),
+            CellCase(
                 _E,
                 _XGRAMMAR,
                 at.is_under(
                     "additionalProperties", "unevaluatedProperties", "items", "unevaluatedItems"
                 ),
             ),
-            Case(_R, f"{_XGRAMMAR}: cannot accept any value"),
+            CellCase(_R, f"{_XGRAMMAR}: cannot accept any value"),
         ),
         **dict.fromkeys(
             (at.BARE_OBJECT, at.BARE_ARRAY),
             (
-                Case(_N, f"{_XGRAMMAR}: empty behind a $ref", at.is_under("$ref")),
-                Case(_E, _XGRAMMAR),
+                CellCase(_N, f"{_XGRAMMAR}: empty behind a $ref", at.is_under("$ref")),
+                CellCase(_E, _XGRAMMAR),
             ),
         ),
         "type": (
-            Case(_E, _XGRAMMAR, at.types_are_said_by_values, is_always=True),
-            Case(_E, _XGRAMMAR, at.types_are_said_by_forms, is_always=True),
-            Case(_E, _XGRAMMAR),
+            CellCase(_E, _XGRAMMAR, at.types_are_said_by_values, is_always=True),
+            CellCase(_E, _XGRAMMAR, at.types_are_said_by_forms, is_always=True),
+            CellCase(_E, _XGRAMMAR),
         ),
-        "enum": (Case(_R, f"{_XGRAMMAR}: must not be empty", at.is_empty), Case(_E, _XGRAMMAR)),
-        **_each("const anyOf", Case(_E, _XGRAMMAR)),
-        "oneOf": (Case(_D, f"{_XGRAMMAR}: as anyOf", may_overlap), Case(_E, _XGRAMMAR)),
+        "enum": (
+            CellCase(_R, f"{_XGRAMMAR}: must not be empty", at.is_empty),
+            CellCase(_E, _XGRAMMAR),
+        ),
+        **_each("const anyOf", CellCase(_E, _XGRAMMAR)),
+        "oneOf": (CellCase(_D, f"{_XGRAMMAR}: as anyOf", may_overlap), CellCase(_E, _XGRAMMAR)),
         "allOf": (
-            Case(_E, _XGRAMMAR, at.is_one),
-            Case(_D, f"{_XGRAMMAR}: any value", is_kept_below=False),
+            CellCase(_E, _XGRAMMAR, at.is_one),
+            CellCase(_D, f"{_XGRAMMAR}: any value", reaches_below=False),
         ),
         "$ref": (
-            Case(_R, f"{_XGRAMMAR}: cannot find it", at.leads_through_list),
-            Case(_D, f"{_XGRAMMAR}: any value", at.leads_elsewhere),
-            Case(_E, _XGRAMMAR),
+            CellCase(_R, f"{_XGRAMMAR}: cannot find it", at.leads_through_list),
+            CellCase(_D, f"{_XGRAMMAR}: any value", at.leads_elsewhere),
+            CellCase(_E, _XGRAMMAR),
         ),
         "properties": (
-            Case(_N, f"{_XGRAMMAR}: a union alone counts", at.has_closed_form, is_always=True),
-            Case(_E, _XGRAMMAR),
+            CellCase(_N, f"{_XGRAMMAR}: a union alone counts", at.has_closed_form, is_always=True),
+            CellCase(_E, _XGRAMMAR),
         ),
-        "required": (Case(_N, _XGRAMMAR, at.names_unknown_member), Case(_E, _XGRAMMAR)),
-        **_each("additionalProperties unevaluatedProperties unevaluatedItems", Case(_E, _XGRAMMAR)),
+        "required": (CellCase(_N, _XGRAMMAR, at.names_unknown_member), CellCase(_E, _XGRAMMAR)),
+        **_each(
+            "additionalProperties unevaluatedProperties unevaluatedItems", CellCase(_E, _XGRAMMAR)
+        ),
         "patternProperties": (
             _HANDED_ON,
-            Case(_N, f"{_XGRAMMAR}: anchored as a whole", at.is_not_anchored),
-            Case(_E, _XGRAMMAR),
+            CellCase(_N, f"{_XGRAMMAR}: anchored as a whole", at.is_not_anchored),
+            CellCase(_E, _XGRAMMAR),
         ),
-        "propertyNames": (_HANDED_ON, Case(_E, _XGRAMMAR)),
+        "propertyNames": (_HANDED_ON, CellCase(_E, _XGRAMMAR)),
         "items": (
-            Case(_R, f"{_XGRAMMAR}: items must not be a list", at.is_list),
-            Case(_E, _XGRAMMAR),
+            CellCase(_R, f"{_XGRAMMAR}: items must not be a list", at.is_list),
+            CellCase(_E, _XGRAMMAR),
         ),
         "prefixItems": (
-            Case(_E, _XGRAMMAR, at.is_ended_tuple),
-            Case(_N, f"{_XGRAMMAR}: taken as closed"),
+            CellCase(_E, _XGRAMMAR, at.is_ended_tuple),
+            CellCase(_N, f"{_XGRAMMAR}: taken as closed"),
         ),
         "minItems": (
-            Case(_R, _XGRAMMAR, at.is_written_as_fraction),
-            Case(_R, f"{_XGRAMMAR}: more items than it describes", at.has_fewer_places_than_items),
-            Case(_E, _XGRAMMAR),
+            CellCase(_R, _XGRAMMAR, at.is_written_as_fraction),
+            CellCase(
+                _R, f"{_XGRAMMAR}: more items than it describes", at.has_fewer_places_than_items
+            ),
+            CellCase(_E, _XGRAMMAR),
         ),
-        "maxItems": (Case(_R, _XGRAMMAR, at.is_written_as_fraction), Case(_E, _XGRAMMAR)),
+        "maxItems": (CellCase(_R, _XGRAMMAR, at.is_written_as_fraction), CellCase(_E, _XGRAMMAR)),
         "minProperties": (
-            Case(_R, f"{_XGRAMMAR}: more members than it describes", at.demands_unnamed_members),
-            Case(_E, _XGRAMMAR),
+            CellCase(
+                _R, f"{_XGRAMMAR}: more members than it describes", at.demands_unnamed_members
+            ),
+            CellCase(_E, _XGRAMMAR),
         ),
-        "maxProperties": (Case(_E, _XGRAMMAR),),
+        "maxProperties": (CellCase(_E, _XGRAMMAR),),
         "uniqueItems": (
             _HANDED_ON,
-            Case(_E, _XGRAMMAR, at.is_false, is_always=True),
-            Case(_D, _XGRAMMAR),
+            CellCase(_E, _XGRAMMAR, at.is_false, is_always=True),
+            CellCase(_D, _XGRAMMAR),
         ),
-        **_each("contains minContains maxContains", _HANDED_ON, Case(_D, _XGRAMMAR)),
+        **_each("contains minContains maxContains", _HANDED_ON, CellCase(_D, _XGRAMMAR)),
         "pattern": (
-            Case(_R, f"{_XGRAMMAR}: regular expression", at.looks_behind),
-            Case(_D, f"{_XGRAMMAR}: any text", at.looks_around),
-            Case(_R, f"{_XGRAMMAR}: regular expression", at.looks_back),
-            Case(_R, f"{_XGRAMMAR}: regular expression", at.has_boundary),
-            Case(_R, f"{_XGRAMMAR}: regular expression", at.has_category),
-            Case(_R, f"{_XGRAMMAR}: regular expression", at.has_flags),
-            Case(_R, f"{_XGRAMMAR}: regular expression", at.has_open_count),
-            Case(_U, _XGRAMMAR, at.has_quote),
-            Case(_N, f"{_XGRAMMAR}: anchored as a whole", at.is_not_anchored),
-            Case(_N, f"{_XGRAMMAR}: anchored as a whole", at.has_bare_alternatives),
-            Case(_E, _XGRAMMAR),
+            CellCase(_R, f"{_XGRAMMAR}: regular expression", at.looks_behind),
+            CellCase(_D, f"{_XGRAMMAR}: any text", at.looks_around),
+            CellCase(_R, f"{_XGRAMMAR}: regular expression", at.looks_back),
+            CellCase(_R, f"{_XGRAMMAR}: regular expression", at.has_boundary),
+            CellCase(_R, f"{_XGRAMMAR}: regular expression", at.has_category),
+            CellCase(_R, f"{_XGRAMMAR}: regular expression", at.has_flags),
+            CellCase(_R, f"{_XGRAMMAR}: regular expression", at.has_open_count),
+            CellCase(_U, _XGRAMMAR, at.has_quote),
+            CellCase(_N, f"{_XGRAMMAR}: anchored as a whole", at.is_not_anchored),
+            CellCase(_N, f"{_XGRAMMAR}: anchored as a whole", at.has_bare_alternatives),
+            CellCase(_E, _XGRAMMAR),
         ),
-        "format": (_HANDED_ON, Case(_E, _XGRAMMAR)),
+        "format": (_HANDED_ON, CellCase(_E, _XGRAMMAR)),
         **_each(
             "minLength maxLength",
             _HANDED_ON,
-            Case(_R, _XGRAMMAR, at.is_written_as_fraction),
-            Case(_E, _XGRAMMAR),
+            CellCase(_R, _XGRAMMAR, at.is_written_as_fraction),
+            CellCase(_E, _XGRAMMAR),
         ),
         **_each(
             "minimum maximum exclusiveMinimum exclusiveMaximum",
-            Case(
+            CellCase(
                 _R,
                 f"{_XGRAMMAR}: must be a whole number",
                 at.both(at.is_of("integer"), at.is_written_as_fraction),
             ),
-            Case(_E, _XGRAMMAR),
+            CellCase(_E, _XGRAMMAR),
         ),
-        "multipleOf": (_HANDED_ON, Case(_D, _XGRAMMAR)),
-        "$dynamicAnchor": (Case(_E, _XGRAMMAR, is_always=True),),
+        "multipleOf": (_HANDED_ON, CellCase(_D, _XGRAMMAR)),
+        "$dynamicAnchor": (CellCase(_E, _XGRAMMAR, is_always=True),),
     },
-    Case(_D, _XGRAMMAR, is_kept_below=False),
+    CellCase(_D, _XGRAMMAR, reaches_below=False),
     reads=_read_by_xgrammar,
-    unread=Case(_D, f"{_XGRAMMAR}: not read here", is_kept_below=False),
+    unread=CellCase(_D, f"{_XGRAMMAR}: not read here", reaches_below=False),
     reads_definitions=False,
     is_handed_on=_is_handed_on_anywhere,
     taker=_taker_of_vllm,
 )
 
 _UNIMPLEMENTED: Final = (
-    Case(_D, f"{_LLGUIDANCE}: not of this draft", at.is_unknown_to_draft, is_kept_below=False),
-    Case(_R, f"{_LLGUIDANCE}: unimplemented keys", is_kept_below=False),
+    CellCase(_D, f"{_LLGUIDANCE}: not of this draft", at.is_unknown_to_draft, reaches_below=False),
+    CellCase(_R, f"{_LLGUIDANCE}: unimplemented keys", reaches_below=False),
 )
 
 _LLGUIDANCE_COLUMN: Final = Column(
     "llguidance",
     {
         at.ROOT: (
-            Case(_R, f"{_LLGUIDANCE}: the $schema is not in its registry", at.has_unknown_schema),
-            Case(_E, _LLGUIDANCE),
+            CellCase(
+                _R, f"{_LLGUIDANCE}: the $schema is not in its registry", at.has_unknown_schema
+            ),
+            CellCase(_E, _LLGUIDANCE),
         ),
         **_each(
             "not if then else dependentRequired dependentSchemas dependencies uniqueItems contains "
@@ -777,78 +803,78 @@ _LLGUIDANCE_COLUMN: Final = Column(
         ),
         **_each(
             "enum anyOf",
-            Case(_R, f"{_LLGUIDANCE}: unsatisfiable", at.is_empty),
-            Case(_E, _LLGUIDANCE),
+            CellCase(_R, f"{_LLGUIDANCE}: unsatisfiable", at.is_empty),
+            CellCase(_E, _LLGUIDANCE),
         ),
         "oneOf": (
-            Case(_R, f"{_LLGUIDANCE}: oneOf constraints are not supported", is_surely_unproven),
-            Case(_U, _LLGUIDANCE, is_maybe_unproven),
-            Case(_E, _LLGUIDANCE),
+            CellCase(_R, f"{_LLGUIDANCE}: oneOf constraints are not supported", is_surely_unproven),
+            CellCase(_U, _LLGUIDANCE, is_maybe_unproven),
+            CellCase(_E, _LLGUIDANCE),
         ),
         "$ref": (
-            Case(_U, _LLGUIDANCE, at.may_lead_to_name),
-            Case(_R, f"{_LLGUIDANCE}: not in its registry", at.leads_nowhere),
-            Case(_E, _LLGUIDANCE),
+            CellCase(_U, _LLGUIDANCE, at.may_lead_to_name),
+            CellCase(_R, f"{_LLGUIDANCE}: not in its registry", at.leads_nowhere),
+            CellCase(_E, _LLGUIDANCE),
         ),
         "patternProperties": (
-            Case(_E, _LLGUIDANCE, at.is_one),
-            Case(_U, f"{_LLGUIDANCE}: only disjoint patterns"),
+            CellCase(_E, _LLGUIDANCE, at.is_one),
+            CellCase(_U, f"{_LLGUIDANCE}: only disjoint patterns"),
         ),
         "pattern": (
-            Case(_R, f"{_LLGUIDANCE}: regex parse error", at.looks_around),
-            Case(_R, f"{_LLGUIDANCE}: regex parse error", at.looks_back),
-            Case(_R, f"{_LLGUIDANCE}: lookarounds not supported yet", at.has_boundary),
-            Case(_R, f"{_LLGUIDANCE}: regex parse error", at.has_open_count),
-            Case(_U, _LLGUIDANCE, at.has_quote),
-            Case(_E, _LLGUIDANCE),
+            CellCase(_R, f"{_LLGUIDANCE}: regex parse error", at.looks_around),
+            CellCase(_R, f"{_LLGUIDANCE}: regex parse error", at.looks_back),
+            CellCase(_R, f"{_LLGUIDANCE}: lookarounds not supported yet", at.has_boundary),
+            CellCase(_R, f"{_LLGUIDANCE}: regex parse error", at.has_open_count),
+            CellCase(_U, _LLGUIDANCE, at.has_quote),
+            CellCase(_E, _LLGUIDANCE),
         ),
         "format": (
-            Case(
+            CellCase(
                 _R,
                 f"{_LLGUIDANCE}: unknown format",
                 at.both(at.may_be_text, at.has_other_than(_LLGUIDANCE_FORMATS)),
             ),
-            Case(_E, _LLGUIDANCE),
+            CellCase(_E, _LLGUIDANCE),
         ),
         **_each(
             "minLength maxLength minItems maxItems",
-            Case(_R, _LLGUIDANCE, at.is_written_as_fraction),
-            Case(_E, _LLGUIDANCE),
+            CellCase(_R, _LLGUIDANCE, at.is_written_as_fraction),
+            CellCase(_E, _LLGUIDANCE),
         ),
         **_each(
             "minProperties maxProperties",
-            Case(_R, _LLGUIDANCE, at.is_written_as_fraction),
-            Case(
+            CellCase(_R, _LLGUIDANCE, at.is_written_as_fraction),
+            CellCase(
                 _R,
                 f"{_LLGUIDANCE}: only where all members are required",
                 at.bounds_optional_members,
             ),
-            Case(_E, _LLGUIDANCE),
+            CellCase(_E, _LLGUIDANCE),
         ),
         "prefixItems": (
-            Case(
-                _D, f"{_LLGUIDANCE}: not of this draft", at.is_unknown_to_draft, is_kept_below=False
+            CellCase(
+                _D, f"{_LLGUIDANCE}: not of this draft", at.is_unknown_to_draft, reaches_below=False
             ),
-            Case(_E, _LLGUIDANCE),
+            CellCase(_E, _LLGUIDANCE),
         ),
-        **_each("contentEncoding contentMediaType", Case(_D, _LLGUIDANCE)),
+        **_each("contentEncoding contentMediaType", CellCase(_D, _LLGUIDANCE)),
     },
-    Case(_E, _LLGUIDANCE),
+    CellCase(_E, _LLGUIDANCE),
     reads_definitions=False,
 )
 
 _BEDROCK: Final = Column(
     "Amazon Bedrock Converse, toolSpec.strict and outputConfig",
     {
-        **_each("type enum const anyOf properties required items", Case(_E, _BEDROCK_GUIDE)),
+        **_each("type enum const anyOf properties required items", CellCase(_E, _BEDROCK_GUIDE)),
     },
-    Case(_U, f"{_BEDROCK_GUIDE}: a subset of 2020-12, 400 at once"),
+    CellCase(_U, f"{_BEDROCK_GUIDE}: a subset of 2020-12, 400 at once"),
 )
 
 _MISTRAL: Final = Column(
     "Mistral, json_schema with strict: true",
     {},
-    Case(_U, "developersdigest.tech 2026-10-18 counts it among those that enforce a schema"),
+    CellCase(_U, "developersdigest.tech 2026-10-18 counts it among those that enforce a schema"),
 )
 
 TABLE: Final[Mapping[Provider, Column]] = {

@@ -11,15 +11,15 @@ from urllib.parse import unquote
 from strictreply.schema._places import (
     KEYWORDS,
     UNIONS,
-    Place,
     SchemaDocument,
+    SchemaPlace,
     is_idle,
     is_object,
     members_of,
     optional_of,
     places_of,
 )
-from strictreply.schema._providers import TABLE, Case, Column, Provider, Treatment
+from strictreply.schema._providers import TABLE, CellCase, Column, Provider, Treatment
 from strictreply.schema._vocabulary import Applies, as_list, children
 from strictreply.values._issues import pointer
 from strictreply.values._limits import JSONObject
@@ -39,7 +39,7 @@ class PlaceTreatment:
     """What is done with it."""
     source: str
     """Where this is known from."""
-    place: Place
+    place: SchemaPlace
     """The place itself."""
 
 
@@ -70,14 +70,14 @@ def survey(root: JSONObject, provider: Provider, *, is_tool: bool = True) -> lis
     ]
 
 
-def case_of(column: Column, place: Place) -> Case:
+def case_of(column: Column, place: SchemaPlace) -> CellCase:
     """Return what becomes of a keyword at its place."""
     cell = column.cells.get(place.keyword, ())
     case = next((one for one in cell if one.when is None or one.when(place)), column.otherwise)
     return case if case.is_always or _is_read(column, place) else column.unread or case
 
 
-def _is_read(column: Column, place: Place) -> bool:
+def _is_read(column: Column, place: SchemaPlace) -> bool:
     if column.reads is None or place.keyword not in KEYWORDS:
         return True
 
@@ -138,17 +138,17 @@ def _below(step: _Step, document: SchemaDocument, column: Column) -> Iterator[_S
 
             continue
 
-        place = Place(keyword, step.found, step.path, document, step.under)
+        place = SchemaPlace(keyword, step.found, step.path, document, step.under)
         case = case_of(column, place)
         is_refused = case.treatment is Treatment.REFUSED
         if _is_read(column, place) and (is_refused or not is_idle(place)):
-            yield _Step(child, path, keyword, is_lost=step.is_lost or not case.is_kept_below)
+            yield _Step(child, path, keyword, is_lost=step.is_lost or not case.reaches_below)
 
     yield from _referred(step, document, column)
 
 
 def _referred(step: _Step, document: SchemaDocument, column: Column) -> Iterator[_Step]:
-    place = Place("$ref", step.found, step.path, document, step.under)
+    place = SchemaPlace("$ref", step.found, step.path, document, step.under)
     if not isinstance(place.value, str) or not _is_read(column, place):
         return
 
@@ -156,7 +156,7 @@ def _referred(step: _Step, document: SchemaDocument, column: Column) -> Iterator
     case = case_of(column, place)
     if isinstance(target, dict | bool) and case.treatment is not Treatment.REFUSED:
         path = unquote(place.value[1:])
-        yield _Step(target, path, "$ref", is_lost=step.is_lost or not case.is_kept_below)
+        yield _Step(target, path, "$ref", is_lost=step.is_lost or not case.reaches_below)
 
 
 def schemas_in(root: JSONObject) -> Iterator[tuple[JSONObject, str, int]]:
