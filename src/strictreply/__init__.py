@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from strictreply.contract._context import Context
     from strictreply.contract._contract import Contract
     from strictreply.contract._correcting import CorrectionContext, NextRequest, Steering
+    from strictreply.contract._findings import Finding, FindingCode, LintReport, Severity
+    from strictreply.contract._linting import lint
     from strictreply.contract._tool import Tool, tool
     from strictreply.loop._policy import LoopPolicy
     from strictreply.loop._run_values import Run
@@ -88,12 +90,15 @@ __all__ = [
     "Decision",
     "DirectAnswer",
     "Exchange",
+    "Finding",
+    "FindingCode",
     "Invalid",
     "InvokeFailed",
     "Issue",
     "IterationsExceeded",
     "Ledger",
     "Limits",
+    "LintReport",
     "LoopPolicy",
     "NextRequest",
     "Partial",
@@ -107,6 +112,7 @@ __all__ = [
     "RetryPolicy",
     "Run",
     "SQLiteSessionStore",
+    "Severity",
     "Steering",
     "StrictClient",
     "StrictReplyError",
@@ -126,6 +132,7 @@ __all__ = [
     "arun_stream",
     "batch",
     "guarded",
+    "lint",
     "run",
     "run_stream",
     "tool",
@@ -142,6 +149,8 @@ _MODULES = {
     "contract._context": "Context",
     "contract._contract": "Contract",
     "contract._correcting": "CorrectionContext NextRequest Steering",
+    "contract._findings": "Finding FindingCode LintReport Severity",
+    "contract._linting": "lint",
     "contract._tool": "Tool tool",
     "reading._incremental": "Partial",
     "retry._policy": "RetryPolicy",
