@@ -22,6 +22,7 @@ Where no such schema exists, the declared one is sent, and no strict mode is ask
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -250,7 +251,8 @@ class _Converter:
         )
 
     def _name_of(self, reference: str) -> str:
-        wanted = reference.rpartition("/")[2] or "root"
+        # of signs that need no escape in a reference
+        wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", unquote(reference.rpartition("/")[2])) or "root"
         taken = set(self._names.values())
         name = wanted
         number = 2
