@@ -62,6 +62,14 @@ class ProxyCall:
     ``unjudged`` or the type of the error.
     """
 
+    @property
+    def mode(self) -> str:
+        """How far the reply is enforced, in a word; ``partial`` where only some tools are."""
+        if self.enforcement.is_whole:
+            return "enforce"
+
+        return "observe" if self.enforcement.is_beside else "partial"
+
     def conclude(self, data: JSONObject) -> None:
         """Record how the call ended that was passed on."""
         last = self.attempts[-1] if self.attempts else None
@@ -81,7 +89,7 @@ class ProxyCall:
     def record(self, data: JSONObject) -> None:
         """Write how a call ended that was not accepted at once: to our log, and the proxy's."""
         attributes: JSONObject = {
-            "mode": "enforce" if self.enforcement.is_whole else "observe",
+            "mode": self.mode,
             "outcome": self.outcome,
             "attempts": len(self.attempts),
             "issues": [issue.code for attempt in self.attempts for issue in attempt.issues],
