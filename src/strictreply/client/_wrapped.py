@@ -827,14 +827,8 @@ class Wrapped(Generic[A_co]):
 
 
 def _stops_early(ask: CallPlan) -> bool:
-    """Return whether a stream may be closed before its end.
-
-    A fault that is only observed ends none, and what is written in the form of a provider's strict
-    mode is judged when it is whole, as it is declared.
-    """
-    sent = ask.contract.sent
-    is_mapped = sent is not None and sent.is_mapped
-    return ask.policy.early_stop != "off" and ask.enforced is None and not is_mapped
+    """Return whether a stream may be closed before its end: a fault only observed ends none."""
+    return ask.policy.early_stop != "off" and ask.enforced is None
 
 
 def _streamed(ask: CallPlan) -> CallPlan:

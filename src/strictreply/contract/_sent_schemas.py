@@ -45,15 +45,6 @@ class SentSchemas:
     name: str
     """The name of what is added, by which an endpoint is known to refuse it."""
 
-    @property
-    def is_mapped(self) -> bool:
-        """Whether some values come otherwise than they are declared."""
-        forms = [tool.form for tool in self.tools.values()]
-        if self.answer is not None:
-            forms.append(self.answer)
-
-        return any(form.restored is not None for form in forms)
-
 
 def sent_schemas(
     tools: Iterable[Tool[..., Any]],

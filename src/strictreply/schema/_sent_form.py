@@ -113,6 +113,8 @@ class SentForm:
     """Why no strict mode is asked for; empty where it is."""
     restored: _Map | None = field(default=None, repr=False)
     """Returns a value that came as the declared schema has it; None where both are the same."""
+    is_wrapped: bool = False
+    """Whether a declared value is the one member ``value`` of what is sent."""
     sent: _Map | None = field(default=None, repr=False)
     """Returns a declared value as it would be sent; None where both are the same."""
 
@@ -179,7 +181,13 @@ class _Converter:
         if self._definitions:
             document["$defs"] = {self._names[at]: one.sent for at, one in self._definitions.items()}
 
-        return SentForm(document, is_strict=True, restored=node.back, sent=node.forth)
+        return SentForm(
+            document,
+            is_strict=True,
+            restored=node.back,
+            sent=node.forth,
+            is_wrapped=not is_object,
+        )
 
     def _target(self, reference: Any, place: str) -> JSONObject:
         if not isinstance(reference, str) or not reference.startswith("#"):
