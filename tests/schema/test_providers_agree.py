@@ -22,7 +22,7 @@ from strictreply.schema._providers import Provider, Treatment
 from strictreply.schema._survey import PlaceTreatment, survey
 from strictreply.values._issues import NOWHERE, pointer_tokens, value_at
 from support.schemas import rows
-from support.schemas.rows import Sample, samples
+from support.schemas.rows import Sample, joined, samples
 from support.shared_data import SHARED, needs_shared
 
 # the table is of the newest SDKs: on the lane of an older one nothing of this holds
@@ -99,6 +99,20 @@ def takes(grammar: str, value: Any) -> bool:
 def test_llguidance_refuses_what_is_said() -> None:
     """No schema is said to be refused that llguidance takes, and nearly all that it refuses are."""
     hold_to("llguidance", {name_of(one) for one in SAMPLES if grammar_of(one.schema) is None})
+
+
+def test_llguidance_refuses_what_is_said_of_several_rows() -> None:
+    """The same holds where the members of one object are of several rows."""
+    schemas = list(joined())
+    refused = [schema for schema in schemas if grammar_of(schema) is None]
+    said = [
+        schema
+        for schema in schemas
+        if any(one.treatment is Treatment.REFUSED for one in survey(schema, "llguidance"))
+    ]
+    assert len(refused) > len(schemas) // 4
+    assert [schema for schema in said if schema not in refused] == []
+    assert len(said) >= LEAST_SAID * len(refused)
 
 
 def test_llguidance_enforces_what_is_said() -> None:

@@ -128,7 +128,6 @@ _SINCE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """The drafts that have no meaning for a keyword of newer ones."""
-_NOTHING: Final = object()
 
 
 @dataclass(frozen=True)
@@ -378,8 +377,8 @@ def is_false(place: SchemaPlace) -> bool:
 
 
 def is_not_false(place: SchemaPlace) -> bool:
-    """Return whether the keyword says anything but ``false``."""
-    return place.value is not False
+    """Return whether neither the keyword nor the whole schema is ``false``."""
+    return not is_false(place)
 
 
 def is_empty(place: SchemaPlace) -> bool:
@@ -465,16 +464,6 @@ def leads_beyond_raw_pointer(place: SchemaPlace) -> bool:
         return True
 
     return place.document.at(reference[2:].split("/")) is None
-
-
-def leads_through_list(place: SchemaPlace) -> bool:
-    """Return whether a pointer leads to nothing where only objects are followed."""
-    reference = str(place.value)
-    found: Any = place.document.root
-    for token in pointer_tokens(unquote(reference[1:])):
-        found = found.get(token, _NOTHING) if isinstance(found, dict) else _NOTHING
-
-    return is_pointer(reference) and found is _NOTHING
 
 
 def is_recursive(place: SchemaPlace) -> bool:
@@ -593,8 +582,9 @@ def bounds_optional_members(place: SchemaPlace) -> bool:
     """Return whether the number of members is bounded beside members that may be left out."""
     # llguidance can count them where at most one is left to choose, and no other may come
     schema = place.schema
-    optional = optional_of(schema)
-    required = len(members_of(schema)) - len(optional)
+    members = members_of(schema)
+    optional = [name for name in optional_of(schema) if members[name] is not False]
+    required = len(members) - len(optional_of(schema))
     least = max(count_of(schema, "minProperties") - required, 0)
     has_most = "maxProperties" in schema
     if not optional or not (least or has_most):

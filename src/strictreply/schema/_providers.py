@@ -694,8 +694,8 @@ _VLLM: Final = Column(
             CellCase(_D, f"{_XGRAMMAR}: any value", reaches_below=False),
         ),
         "$ref": (
-            CellCase(_R, f"{_XGRAMMAR}: cannot find it", at.leads_through_list),
             CellCase(_D, f"{_XGRAMMAR}: any value", at.leads_elsewhere),
+            CellCase(_R, f"{_XGRAMMAR}: cannot find it", at.leads_nowhere),
             CellCase(_E, _XGRAMMAR),
         ),
         "properties": (
@@ -817,10 +817,12 @@ _LLGUIDANCE_COLUMN: Final = Column(
             CellCase(_E, _LLGUIDANCE),
         ),
         "patternProperties": (
+            CellCase(_E, f"{_LLGUIDANCE}: of no effect", at.is_idle),
             CellCase(_E, _LLGUIDANCE, at.is_one),
             CellCase(_U, f"{_LLGUIDANCE}: only disjoint patterns"),
         ),
         "pattern": (
+            CellCase(_E, f"{_LLGUIDANCE}: of no effect", at.is_idle),
             CellCase(_R, f"{_LLGUIDANCE}: regex parse error", at.looks_around),
             CellCase(_R, f"{_LLGUIDANCE}: regex parse error", at.looks_back),
             CellCase(_R, f"{_LLGUIDANCE}: lookarounds not supported yet", at.has_boundary),
@@ -838,11 +840,13 @@ _LLGUIDANCE_COLUMN: Final = Column(
         ),
         **_each(
             "minLength maxLength minItems maxItems",
+            CellCase(_E, f"{_LLGUIDANCE}: of no effect", at.is_idle),
             CellCase(_R, _LLGUIDANCE, at.is_written_as_fraction),
             CellCase(_E, _LLGUIDANCE),
         ),
         **_each(
             "minProperties maxProperties",
+            CellCase(_E, f"{_LLGUIDANCE}: of no effect", at.is_idle),
             CellCase(_R, _LLGUIDANCE, at.is_written_as_fraction),
             CellCase(
                 _R,

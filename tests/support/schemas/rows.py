@@ -684,3 +684,14 @@ def samples(seed: int = 33, per_row: int = PER_ROW) -> Iterator[Sample]:
             put = _PLACES[number % len(_PLACES)]
             made = put(make(draw), _word(draw))
             yield Sample(row, number, made.schema, made.good, made.bad)
+
+
+def joined(seed: int = 33, count: int = 300) -> Iterator[JSONObject]:
+    """Yield objects with a member of each of three rows: what one row does, another may change."""
+    draw = random.Random(seed)
+    makers = list(ROWS.values())
+    for _ in range(count):
+        parts = [make(draw) for make in draw.sample(makers, 3)]
+        members: JSONObject = {f"m{number}": part.schema for number, part in enumerate(parts)}
+        named = {name: each for part in parts for name, each in (part.definitions or {}).items()}
+        yield closed(members) | ({"$defs": named} if named else {})
