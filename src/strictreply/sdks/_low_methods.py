@@ -173,7 +173,12 @@ def _made_beside(
     elif place.brings == "reply" and name != "get_api_list":
         watch.asks(door.wire, place.path, None, partial(_read, client, place.path, posting, answer))
 
-    return called_beside(watch, inner, lambda seeing: getattr(seeing, name)(*head, **given))
+    return called_beside(
+        watch,
+        inner,
+        lambda seeing: getattr(seeing, name)(*head, **given),
+        wants_stream=bool(given.get("stream")),
+    )
 
 
 def _read(client: object, path: str, posting: Posting, answer: object) -> JSONObject:
