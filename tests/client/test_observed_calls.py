@@ -305,6 +305,41 @@ def test_refused_methods_pass() -> None:
     assert "/chat/completions" in str(servers[1].requests[0].url)
 
 
+def test_pages_of_an_async_client_are_the_sdks() -> None:
+    """A page is awaited, or iterated over all pages, as the raw client's is."""
+    pages = [
+        {"object": "list", "data": [GOOD | {"id": "a"}], "has_more": True},
+        {"object": "list", "data": [GOOD | {"id": "b"}], "has_more": False},
+    ]
+
+    async def ids(client: Any) -> list[str]:
+        first = await client.chat.completions.list()
+        return [first.data[0].id, *[one.id async for one in client.chat.completions.list()]]
+
+    for over_post in (False, True):
+        inner: Any = Server(pages[0], *pages).async_client()
+        if over_post:
+            inner.post = inner.post
+        assert asyncio.run(ids(observed(inner, Told()))) == ["a", "a", "b"]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_what_is_awaited_is_of_its_own_kind(is_streamed: bool) -> None:
+    """An awaitable that is no coroutine is the client's own, and its reply is not judged."""
+
+    class Later:
+        def __await__(self) -> Any:
+            yield from ()
+            return WRONG
+
+    later = Later()
+    told = Told()
+    given = (stream if is_streamed else create)(observed(of_ones_own(later), told))
+
+    assert given is later
+    assert told.unjudged_for == ["request"]
+
+
 def test_a_stored_reply_is_judged_beside() -> None:
     """``retrieve`` returns what is stored, and the verdict is told."""
     server = Server(WRONG_RESPONSE)

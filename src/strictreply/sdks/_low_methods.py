@@ -172,6 +172,8 @@ def _made_beside(
         watch.fetches(door.wire, place.path, stored)
     elif place.brings == "reply" and name != "get_api_list":
         watch.asks(door.wire, place.path, None, partial(_read, client, place.path, posting, answer))
+    else:
+        return _passed(inner, name, head, given)
 
     return called_beside(
         watch,

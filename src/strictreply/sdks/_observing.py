@@ -420,7 +420,13 @@ def called_beside(
         came.judge()
         raise
 
-    return came.atake(given) if inspect.isawaitable(given) else came.take(given)
+    if inspect.iscoroutine(given):
+        return came.atake(given)
+    if inspect.isawaitable(given):
+        watch.failed(NotImplementedError("an awaitable that is no coroutine is not followed"))
+        return given
+
+    return came.take(given)
 
 
 def method_beside(watch: Watch, inner: object, path: str, name: str, sent: JSONObject) -> Any:
