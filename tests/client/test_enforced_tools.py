@@ -335,7 +335,7 @@ def test_a_stored_reply_is_handed_on() -> None:
     for is_streamed in (False, True):
         servers = [Server(streamed_response(wrong) if is_streamed else wrong) for _ in range(2)]
         for asked in (servers[0].client(), client(servers[1], [])):
-            given = asked.responses.retrieve("resp_1", stream=is_streamed)
+            given: Any = asked.responses.retrieve("resp_1", stream=is_streamed)
             found.append([one.model_dump() for one in (given if is_streamed else [given])])
 
     assert found[0] == found[1]
