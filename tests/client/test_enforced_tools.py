@@ -328,6 +328,32 @@ def _chunks(asked: Any, *, is_async: bool) -> list[Any]:
     return asyncio.run(main())
 
 
+def test_a_stored_reply_is_handed_on() -> None:
+    """A stored reply whose faults are only observed is what the raw client fetches."""
+    wrong = sdk.response(sdk.call_item("look", FAULTY))
+    found: list[Any] = []
+    for is_streamed in (False, True):
+        servers = [Server(streamed_response(wrong) if is_streamed else wrong) for _ in range(2)]
+        for asked in (servers[0].client(), client(servers[1], [])):
+            given: Any = asked.responses.retrieve("resp_1", stream=is_streamed)
+            found.append([one.model_dump() for one in (given if is_streamed else [given])])
+
+    assert found[0] == found[1]
+    assert found[2] == found[3]
+
+
+def test_the_lines_of_a_stream_are_handed_on_once() -> None:
+    """Raw lines are the server's, its end included."""
+    servers = [Server(streamed(_called("look"))) for _ in range(2)]
+    found: list[list[str]] = []
+    for asked in (servers[0].client(), client(servers[1], [])):
+        opening = asked.chat.completions.with_streaming_response.create(**ASK, stream=True)
+        with opening as opened:
+            found.append(list(opened.iter_lines()))
+
+    assert found[1] == found[0]
+
+
 def test_a_stream_of_the_responses_api_is_handed_on_in_its_own_events() -> None:
     """The same holds of the events of another API."""
     wrong = sdk.response(sdk.call_item("look", FAULTY))

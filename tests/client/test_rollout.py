@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,3 +184,56 @@ def test_an_enforced_tool_that_no_request_has_is_logged_once(
         client.chat.completions.create(**ASK)
 
     assert ["refnd" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_an_async_flag_is_refused() -> None:
+    """Nothing would await it, so it would never count."""
+
+    async def flag() -> str:
+        return "observe"
+
+    wrong: Any = flag
+    for name in ("mode", "enforce", "observe"):
+        with pytest.raises(sr.ContractError, match=name):
+            sr.wrap(Server(GOOD).client(), tools=[SEARCH], **{name: wrong})
+
+
+def test_a_flag_that_changes_within_a_call_gives_no_unjudged_reply() -> None:
+    """A call that begins as an enforced one of ours ends as one."""
+    modes = iter(["enforce", *["observe"] * 9])
+    mode: Any = lambda: next(modes)  # noqa: E731 - as a program writes it
+    server = Server(WRONG, GOOD)
+    client = sr.wrap(server.client(), tools=[SEARCH], mode=mode)
+
+    assert isinstance(client.reply(**ASK), sr.ToolCall)
+    assert len(server.requests) == 2
+
+
+COPIES: dict[str, Any] = {
+    "wrapped again": lambda client: sr.wrap(client, tools=[SEARCH]),
+    "with other options": lambda client: client.with_options(timeout=3),
+    "copied": copy.copy,
+    "watched": lambda client: client.watched(lambda _: None),
+    "observed": lambda client: client.observed_by(None),
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_a_copy_keeps_the_mode_and_the_ledger(way: str, tmp_path: Path) -> None:
+    """Whatever copies a client, it goes on observing, and writes where it wrote."""
+    server = Server(WRONG)
+    ledger = tmp_path / "ledger.jsonl"
+    client = sr.wrap(server.client(), tools=[SEARCH], mode="observe", ledger=ledger)
+    COPIES[way](client).chat.completions.create(**ASK)
+
+    assert len(server.requests) == 1
+    assert b'"observed"' in ledger.read_bytes()
+
+
+def test_a_mode_that_is_given_counts_when_a_client_is_wrapped_again() -> None:
+    """Only what ``wrap`` is not told stays as it was."""
+    server = Server(WRONG, GOOD)
+    client = sr.wrap(server.client(), tools=[SEARCH], mode="observe")
+    sr.wrap(client, tools=[SEARCH], mode="enforce").chat.completions.create(**ASK)
+
+    assert len(server.requests) == 2

@@ -6,6 +6,7 @@ and counted as a reply without a verdict.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -60,7 +61,10 @@ class Observation:
 
     @property
     def most_bytes(self) -> int:
-        """The bytes of a stream that are kept to be judged."""
+        """The bytes of a stream that are kept to be judged, none where nothing will be."""
+        if self._plan is None and self._stored is None:
+            return 0
+
         limits: Limits = self._client.contract.limits
         return limits.reply_bytes * ENVELOPE_FACTOR
 
@@ -87,7 +91,7 @@ class Observation:
                 self._sent = given(read)
             self._plan = self._planned(read)
         except Exception as error:  # noqa: BLE001 - a fault of ours never fails the call
-            self._failed(error)
+            self.failed(error)
 
         self._planning = time.monotonic() - self._begun
 
@@ -107,11 +111,14 @@ class Observation:
         try:
             flow = self._flow(came)
             if flow is not None:
-                noted: Any = self._reported(drive(flow, perform_check), begun)
-                if noted is not None:
-                    noted.close()  # of an async client whose task was cancelled
+                attempt = drive(flow, perform_check)
+                self._report(attempt, begun)
+                with unharmed("on_attempt"):
+                    noted = self._tell(attempt)
+                    if inspect.iscoroutine(noted):
+                        noted.close()  # of an async client whose task was cancelled
         except Exception as error:  # noqa: BLE001 - a fault of ours never fails the call
-            self._failed(error)
+            self.failed(error)
 
     async def ajudge(self, came: Came) -> None:
         """Do as :meth:`judge` does, for an async client."""
@@ -122,12 +129,14 @@ class Observation:
         try:
             flow = self._flow(came)
             if flow is not None:
-                noted = self._reported(await adrive(flow, aperform_check), begun)
-                if noted is not None:
-                    with unharmed("on_attempt"):
+                attempt = await adrive(flow, aperform_check)
+                self._report(attempt, begun)
+                with unharmed("on_attempt"):
+                    noted = self._tell(attempt)
+                    if noted is not None:
                         await noted
         except Exception as error:  # noqa: BLE001 - as in the twin
-            self._failed(error)
+            self.failed(error)
 
     def _flow(self, came: Came) -> Generator[Check, Checked, Attempt] | None:
         """Return what judges a reply, None where there is nothing to judge."""
@@ -135,7 +144,7 @@ class Observation:
         event = None if ask is None else self._event(ask, came)
         return None if ask is None or event is None else observed_flow(ask, self._sent, event)
 
-    def _failed(self, error: Exception) -> None:
+    def failed(self, error: Exception) -> None:
         """Count a reply without a verdict, and log why."""
         is_request = isinstance(error, ContractError | NotImplementedError)
         with unharmed("telemetry"):
@@ -221,24 +230,26 @@ class Observation:
 
         if came.is_stream and isinstance(error, Exception):
             return Failed(failure_of(error), seconds, cut=relay.assembly.came())
-        if came.is_stream and not came.is_ended and not relay.assembly.is_done:
+        # an iterator of objects that was left says nothing of its end
+        is_whole = came.is_ended or (relay.assembly.is_done and came.http is not None)
+        if came.is_stream and not is_whole:
             self.unjudged("abandoned")
             return None
 
         return replace(event, seconds=seconds, before=0.0)
 
-    def _reported(self, attempt: Attempt, begun: float) -> Awaitable[None] | None:
-        """Report an attempt; return what is to be awaited of it."""
+    def _report(self, attempt: Attempt, begun: float) -> None:
+        """Report an attempt to telemetry."""
         judging = self._planning + time.monotonic() - begun
         telemetry = self._client._guard.settings.telemetry  # noqa: SLF001
         if telemetry is not None:
             with unharmed("telemetry"):
                 telemetry.observed(self._plan, self._client.unwrapped, attempt, judging=judging)
 
-        told: Awaitable[None] | None = self._client._told(  # noqa: SLF001
-            attempt,
-            self._client._ledger_of(self._plan),  # noqa: SLF001
-        )
+    def _tell(self, attempt: Attempt) -> Awaitable[None] | None:
+        """Tell the ledger and the watcher of an attempt; return what is to be awaited of it."""
+        ledger = self._client._ledger_of(self._plan)  # noqa: SLF001
+        told: Awaitable[None] | None = self._client._told(attempt, ledger)  # noqa: SLF001
         return told
 
 

@@ -340,7 +340,8 @@ class PartialRelay(ChunkRelay):
             no_reply: Any = None
             return self.released(no_reply, response)
 
-        return [came.kept for came, _ in self._unsent]
+        # the end of the stream is written behind them
+        return [came.kept for came, _ in self._unsent if not came.is_end]
 
 
 @dataclass(frozen=True, slots=True)

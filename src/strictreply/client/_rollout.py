@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeAlias, get_args
 
+from strictreply.contract._tool import must_be_awaited
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
 from strictreply.values._limits import Mode
@@ -61,7 +62,8 @@ class Rollout:
     Where none of them is given, the environment counts: ``STRICTREPLY_MODE``,
     ``STRICTREPLY_ENFORCE`` (names of tools, with commas between them) and ``STRICTREPLY_OBSERVE``.
     A value that is wrong, or a function that raises, leaves the last good value in force, and is
-    logged once. Raises ContractError for a wrong value that is given itself.
+    logged once. Raises ContractError for a wrong value that is given itself, and for a function
+    that would have to be awaited.
     """
 
     __slots__ = ("_enforce", "_fixed", "_mode", "_named", "_share")
@@ -139,6 +141,9 @@ class _Setting:
     def __init__(
         self, name: str, given: Any, read: Callable[[Any], Any], *, is_environments: bool
     ) -> None:
+        if callable(given) and must_be_awaited(given):
+            raise ContractError(f"{name}= must be a plain function: nothing awaits an async one")
+
         self.given = given
         self._variable = f"STRICTREPLY_{name.upper()}" if is_environments else ""
         self._name = name

@@ -17,7 +17,7 @@ from strictreply.client._kept_shapes import KeptShapes
 from strictreply.client._ledger import Ledger, LedgerOfCall
 from strictreply.client._observing import Observation
 from strictreply.client._relay import ChunkRelay, EventRelay, PartialRelay, Relay
-from strictreply.client._rollout import Rollout
+from strictreply.client._rollout import WHOLE, Enforcement, Rollout
 from strictreply.client._sending import (
     NOTHING,
     CallIO,
@@ -500,7 +500,8 @@ class Wrapped(Generic[A_co]):
         given: JSONObject = {**keywords}
         given.pop("stream", None)
         replay = wire_named(given.get("api") or self.api).replay
-        return self._ask({replay.keyword: [], **given}).contract
+        now = self._guard.settings.rollout.now()
+        return self._ask({replay.keyword: [], **given}, now).contract
 
     def watched(self, on_attempt: OnAttempt) -> Self:
         """Return a copy that calls ``on_attempt`` with every attempt, too.
@@ -559,11 +560,12 @@ class Wrapped(Generic[A_co]):
                 'was wrapped with mode="enforce"'
             )
 
-        return self._ask(keywords)
+        return self._ask(keywords, WHOLE)
 
     def _ask(
         self,
         keywords: JSONObject,
+        enforcement: Enforcement,
         drop_in: Wire | None = None,
         answer_format: AnswerFormat | None = None,
         answer: type | None = None,
@@ -587,7 +589,7 @@ class Wrapped(Generic[A_co]):
         warned = None if drop_in is None else guard.learnt.warned
         request = self._request_in(wire, keywords, answer)
 
-        enforced = settings.rollout.now().tools
+        enforced = enforcement.tools
         own = own_request(request, warned) if enforced else None
         if enforced is not None:
             # a declared tool judges its calls, also where the request says it in words of its own

@@ -172,8 +172,15 @@ def _made_beside(
         watch.fetches(door.wire, place.path, stored)
     elif place.brings == "reply" and name != "get_api_list":
         watch.asks(door.wire, place.path, None, partial(_read, client, place.path, posting, answer))
+    else:
+        return _passed(inner, name, head, given)
 
-    return called_beside(watch, inner, lambda seeing: getattr(seeing, name)(*head, **given))
+    return called_beside(
+        watch,
+        inner,
+        lambda seeing: getattr(seeing, name)(*head, **given),
+        wants_stream=bool(given.get("stream")),
+    )
 
 
 def _read(client: object, path: str, posting: Posting, answer: object) -> JSONObject:

@@ -97,8 +97,15 @@ def class_over(ours: Any, kind: type) -> type:
     if sdk is not None and sdk.websockets:
         members[_WEBSOCKET_URL] = _WebsocketUrl()
 
+    if hasattr(kind, "__del__"):
+        members["__del__"] = _close_nothing
+
     about = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
     return type(kind.__name__, (ours, kind), about | members)
+
+
+def _close_nothing(wrapped: object) -> None:
+    """Keep a wrapped client that is gone from closing the client inside, which may be used on."""
 
 
 class _Kept:
