@@ -1,7 +1,7 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
 .PHONY: help demo quick test test-whole test-openai2 test-newest test-instructor test-langchain test-tracers test-litellm test-ray
 .PHONY: test-prometheus scrape llamacpp survival frameworks suites newest bench-litellm
-.PHONY: coverage bench bounds streams lint format types pages docs wheel-smoke environments lock clean
+.PHONY: coverage bench bounds streams measure lint format types pages docs wheel-smoke environments lock clean
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
@@ -96,6 +96,10 @@ bounds: .venv/.ready ## hold what judging costs to its bounds, as ratios within 
 
 streams: .venv-streams/.ready ## print the figures of streams and of the early stop, llguidance beside them (ARGS=PREFIXES)
 	@.venv-streams/bin/python benchmarks/streaming.py $(ARGS)
+
+measure: .venv/.ready .venv-measure/.ready ## ask a small real model, and write docs/recovery.md of what fixes its bad replies (ARGS=--rows=3)
+	@$(PY) benchmarks/recovery/measure.py $(ARGS)
+	@$(PY) tools/write_recovery.py
 
 lint: .venv/.ready ## check style and format
 	@$(PY) -m ruff check

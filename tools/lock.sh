@@ -24,6 +24,7 @@ lock litellm pyproject.toml --extra testing --extra litellm
 lock ray pyproject.toml --extra testing --extra batch
 lock prometheus pyproject.toml --extra testing --extra otel
 lock llamacpp
+lock measure --no-deps
 lock docs
 lock uv
 for peer in requirements/peers/*.in; do

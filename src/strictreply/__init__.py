@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from strictreply.loop._sqlite_sessions import SQLiteSessionStore
     from strictreply.loop.invoke_result import InvokeFailed, IterationsExceeded
     from strictreply.loop.values import Decision
+    from strictreply.measuring._measuring import measure
+    from strictreply.measuring._report import MeasureReport
     from strictreply.reading._incremental import Partial
     from strictreply.retry._policy import RetryPolicy
     from strictreply.retry._steering import TieredSteering
@@ -100,6 +102,7 @@ __all__ = [
     "Limits",
     "LintReport",
     "LoopPolicy",
+    "MeasureReport",
     "NextRequest",
     "Partial",
     "Provisional",
@@ -133,6 +136,7 @@ __all__ = [
     "batch",
     "guarded",
     "lint",
+    "measure",
     "run",
     "run_stream",
     "tool",
@@ -161,6 +165,8 @@ _MODULES = {
     "loop._run_values": "Run",
     "loop._sqlite_sessions": "SQLiteSessionStore",
     "loop.values": "Decision",
+    "measuring._measuring": "measure",
+    "measuring._report": "MeasureReport",
     "values._errors": (
         "AbortRun CallFailed ContractError ContractWarning Reason ReplyHalted ReplyRejected "
         "StrictReplyError ToolArgumentsError ToolError ToolExecutionError ToolResultError "

@@ -309,6 +309,74 @@ def validate_outputs(
 
 
 @app.command(
+    short_help="Measure which way of asking again fixes a model's bad replies.",
+    help="Ask about every row once, and for each bad reply once more in each style; print how "
+    "often it helped, with intervals. The same command goes on after any end.\n\n"
+    "A row is a JSON line with its text or messages, and a task to count by if it likes. Status 3 "
+    "when a call failed; what was measured is printed all the same.",
+)
+def measure(  # noqa: PLR0913 - one parameter an option
+    source: Annotated[
+        Path, Argument(metavar="ROWS.JSONL", help="Rows as JSON lines, .gz too; - for stdin.")
+    ],
+    *,
+    tools: Annotated[list[str] | None, Option(help="The tools, as for ask.")] = None,
+    answer: Annotated[str | None, Option(help="module:type of the answer.")] = None,
+    styles: Annotated[
+        str, Option(help="Styles to compare, separated by commas; all when not given.")
+    ] = "",
+    plain: Annotated[
+        bool, Option(help="Send no response_format, but in the style constrained.")
+    ] = False,
+    journal: Annotated[
+        Path | None,
+        Option(dir_okay=False, help="The raw responses; ROWS.measured.jsonl if not given."),
+    ] = None,
+    seed: Annotated[
+        int | None, Option(help="The seed of the first request; it counts on from there.")
+    ] = None,
+    request: RequestOption = "{}",
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+    model: Model = None,
+    channel: ChannelOption = "native",
+    concurrency: Annotated[int, Option(min=1, help="Rows asked at once.")] = 4,
+    max_rows: Annotated[int | None, Option(min=1, help="Measure only so many rows.")] = None,
+    max_seconds: Annotated[
+        float | None, Option(min=0.1, help="Begin no row after so many seconds.")
+    ] = None,
+    timeout: Timeout = 60.0,
+    as_json: Annotated[bool, Option("--json", help="Print everything as one JSON object.")] = False,
+    html: Annotated[Path | None, Option(dir_okay=False, help="Also write an HTML page.")] = None,
+) -> None:
+    """Measure which way of asking again fixes a model's bad replies."""
+    # what only this command needs
+    from strictreply.cli._declared import Endpoint, declaration  # noqa: PLC0415
+    from strictreply.cli._measure_command import run_measure  # noqa: PLC0415
+
+    endpoint = Endpoint.of("chat", base_url, api_key, model, timeout)
+    settings = {
+        "request": endpoint.request(request, ("model", "messages", "tools", "seed", "stream")),
+        "plain": plain,
+        "seed": seed,
+        "channel": channel,
+        "concurrency": concurrency,
+        "max_rows": max_rows,
+        "max_seconds": max_seconds,
+        **declaration(tools or [], answer),
+    }
+    run_measure(
+        source,
+        endpoint,
+        settings,
+        styles=[name for name in styles.split(",") if name],
+        journal=journal,
+        as_json=as_json,
+        page=html,
+    )
+
+
+@app.command(
     short_help="Validate recorded replies offline.",
     help="Judge recorded replies offline by their tools, and count what ledgers say of theirs; "
     "status 1 when any is invalid, 3 when any is unreadable.",

@@ -211,10 +211,7 @@ def _said(cause: BaseException) -> str:
 
 def declare(sources: Sequence[str], **declared: Any) -> Contract:
     """Make the contract of the tools in ``sources``; a wrong declaration ends the command."""
-    try:
-        return Contract(tools=load_all(sources), **declared)
-    except ContractError as error:
-        fail(f"{'--tools' if sources else '--answer'}: {error}")
+    return _compiled(sources, tools=load_all(sources), **declared)
 
 
 def declare_one(sources: Sequence[str], answer: str | None, **declared: object) -> Contract:
@@ -222,11 +219,26 @@ def declare_one(sources: Sequence[str], answer: str | None, **declared: object) 
 
     Without either the command ends.
     """
+    return _compiled(sources, **declaration(sources, answer), **declared)
+
+
+def _compiled(sources: Sequence[str], **declared: Any) -> Contract:
+    try:
+        return Contract(**declared)
+    except ContractError as error:
+        fail(f"{'--tools' if sources else '--answer'}: {error}")
+
+
+def declaration(sources: Sequence[str], answer: str | None) -> dict[str, Any]:
+    """Load what declares a contract: ``tools``, and ``answer`` where one is given.
+
+    Without either the command ends.
+    """
     if answer is None and not sources:
         fail("pass --tools or --answer: what a reply may be")
 
     kind = {} if answer is None else {"answer": load_tools(answer, "--answer")[0]}
-    return declare(sources, **declared, **kind)
+    return {"tools": load_all(sources), **kind}
 
 
 def load_all(sources: Sequence[str]) -> list[object]:

@@ -1,6 +1,6 @@
 """The judge without a client: checks of tools and answers, and the words of a contract."""
 
-from strictreply.contract._channels import args_shape, callable_tools
+from strictreply.contract._channels import args_shape, callable_tools, union_schema
 from strictreply.contract._contract import ContractKeywords, aperform_check, check_of, perform_check
 from strictreply.contract._jsonable import NotJSON, jsonable
 from strictreply.contract._models import Findings, check_issues
@@ -29,4 +29,5 @@ __all__ = [
     "is_json",
     "jsonable",
     "perform_check",
+    "union_schema",
 ]

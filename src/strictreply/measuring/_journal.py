@@ -1,0 +1,104 @@
+"""What came to each request of a measurement, in a file that survives a kill.
+
+Each line is one response under the digest of its request, so that another start asks for nothing
+twice, and a changed row, prompt or style is asked anew. Calls that failed are not in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, BinaryIO
+
+from strictreply import ContractError
+from strictreply.core import JSON
+from strictreply.core.forms import as_json
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A response, and the seconds that its call took."""
+
+    response: JSON
+    seconds: float
+
+
+def digest_of(style: str, row: int, request: Mapping[str, Any]) -> str:
+    """Return what identifies a request of a style for a row; it is the same in every process."""
+    written = json.dumps([style, row, as_json(request)], sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(written.encode()).hexdigest()
+
+
+class MeasureJournal:
+    """The responses of a measurement by request, in a file of JSON lines; in memory without one.
+
+    Raises ContractError when the file holds something else, or another process writes it.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._known: dict[str, Came] = {}
+        self._lock = Lock()
+        self._file: BinaryIO | None = None
+        if path is not None:
+            self._file = path.open("ab+")
+            self._read(self._file, path)
+
+    def _read(self, file: BinaryIO, path: Path) -> None:
+        _lock(file, path)
+        file.seek(0)
+        whole = 0
+
+        for line in file:
+            if not line.endswith(b"\n"):
+                break  # the process was killed while it wrote
+            try:
+                read = json.loads(line)
+                came = Came(read["response"], float(read["seconds"]))
+                self._known[read["request"]] = came
+            except (ValueError, KeyError, TypeError):
+                file.close()
+                raise ContractError(
+                    f"{path} is no journal of a measurement: pass another journal"
+                ) from None
+
+            whole += len(line)
+
+        file.truncate(whole)
+
+    def found(self, digest: str) -> Came | None:
+        """Return what came to a request; None where it was not answered yet."""
+        return self._known.get(digest)
+
+    def add(self, digest: str, came: Came) -> None:
+        """Keep what came to a request, on disk before anything else is asked."""
+        line = json.dumps({"request": digest, **asdict(came)}).encode() + b"\n"
+        with self._lock:
+            self._known[digest] = came
+            if self._file is not None:
+                self._file.write(line)
+                self._file.flush()
+
+    def close(self) -> None:
+        """Force the file to disk, and let it go."""
+        if self._file is not None:
+            with suppress(OSError):
+                os.fsync(self._file.fileno())
+            self._file.close()
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Refuse a file that another process writes, on systems where locks end with a process."""
+    with suppress(ImportError):
+        import fcntl  # noqa: PLC0415 - not on every system
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise ContractError(f"{path} is written by another process: wait for it") from None

@@ -1,0 +1,298 @@
+"""Styles of asking again: each makes the one next request for a recorded first reply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from strictreply import (
+    Contract,
+    ContractError,
+    CorrectionContext,
+    Issue,
+    RetryPolicy,
+    Steering,
+    TieredSteering,
+    Verdict,
+)
+from strictreply.core import FORMAT, JSON, JSONObject
+from strictreply.core.judging import union_schema
+
+JudgeReply: TypeAlias = Callable[[JSON], "Verdict[Any] | None"]
+"""Judges the response to a request; None where no reply is in it."""
+
+_SCHEMA_TIER = 2
+_EXAMPLE_TIER = 3
+_TOOL_MEMBERS = ("tools", "tool_choice", "parallel_tool_calls")
+_OURS = TieredSteering()
+
+
+class _FormatRefused(Exception):
+    """What an endpoint without ``response_format`` answers, as an SDK would raise it."""
+
+    status_code = 400
+    body: JSONObject = {"error": {"message": "response_format is not supported"}}  # noqa: RUF012
+
+
+@dataclass(frozen=True, slots=True)
+class Reask:
+    """The next request for a bad reply, and how the response to it is judged."""
+
+    request: JSONObject
+    judge: JudgeReply = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRequest:
+    """The first request for a row, and what its replies are held to."""
+
+    asked: JSONObject
+    """The keywords of the row, before the contract is added to them."""
+    contract: Contract[Any]
+    """What a reply may be, with the demands of the request."""
+    given: Contract[Any]
+    """The contract without the demands of the request."""
+    before: tuple[Exception, ...]
+    """What came before the reply: that ``response_format`` is refused, where it is left out."""
+    request: JSONObject
+    """The request as it is sent."""
+
+    @classmethod
+    def of(
+        cls, given: Contract[Any], held: Contract[Any], asked: JSONObject, *, plain: bool
+    ) -> FirstRequest:
+        """Make the first request.
+
+        ``plain`` leaves out the ``response_format`` that the contract adds.
+        """
+        before: tuple[Exception, ...] = ()
+        request = given.next_request(asked).request or {}
+        if plain and FORMAT in request and FORMAT not in asked:
+            before = (_FormatRefused(),)
+            request = given.next_request(asked, *before).request or {}
+
+        return cls(asked, held, given, before, dict(request))
+
+    def after(self, response: JSON, steering: Steering = _OURS) -> BadReply | Verdict[Any] | None:
+        """Judge the response: the verdict where nothing is asked again, else the bad reply."""
+        step = self.given.next_request(
+            self.asked, *self.before, response, policy=_ONE_RETRY, steering=steering
+        )
+        if step.request is None:
+            return step.verdict
+
+        issues = step.attempts[-1].issues
+        return BadReply(self, response, issues) if issues else None
+
+
+_ONE_RETRY = RetryPolicy(max_retries=1, transport_retries=1)
+
+
+@dataclass(frozen=True, slots=True)
+class BadReply:
+    """A recorded first reply that does not fit: what a style makes its request of."""
+
+    first: FirstRequest
+    """The request that it came to, with its contract."""
+    response: JSON = field(repr=False)
+    """The response, unchanged."""
+    issues: tuple[Issue, ...]
+    """The faults of the reply."""
+
+    @property
+    def request(self) -> JSONObject:
+        """The first request as it was sent."""
+        return self.first.request
+
+    @property
+    def contract(self) -> Contract[Any]:
+        """What the reply was held to."""
+        return self.first.contract
+
+    def corrected(self, steering: Steering = _OURS) -> Reask | None:
+        """Return the request that a wrapped client sends next, with these corrections.
+
+        None where it would send none.
+        """
+        first = self.first
+        step = first.given.next_request(
+            first.asked, *first.before, self.response, policy=_ONE_RETRY, steering=steering
+        )
+        following = step.request
+        if following is None:
+            return None
+
+        def judge(response: JSON) -> Verdict[Any] | None:
+            return first.given.next_request(following, response).verdict
+
+        return Reask(following, judge)
+
+    def contexts(self) -> list[CorrectionContext]:
+        """Return what corrections are written of: one context for each part at fault."""
+        listener = _Listener()
+        self.corrected(listener)
+        return listener.heard
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """A steering that says nothing, and keeps what it was asked about."""
+
+    heard: list[CorrectionContext] = field(default_factory=list[CorrectionContext])
+
+    def correction(self, context: CorrectionContext) -> str:
+        self.heard.append(context)
+        return "Not valid."
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """A style of asking again: its name, and the function that makes its one request.
+
+    The function returns None for a bad reply to which the style does not apply.
+    """
+
+    name: str
+    reask: Callable[[BadReply], Reask | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _AtTier:
+    """Our corrections as they are at a later tier."""
+
+    tier: int
+
+    def correction(self, context: CorrectionContext) -> str:
+        return _OURS.correction(replace(context, tier=self.tier, number=1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Echoing:
+    """Our corrections, and behind them what the model wrote at the places at fault."""
+
+    def correction(self, context: CorrectionContext) -> str:
+        found = [f"- {issue.found}" for issue in context.issues if issue.found]
+        words = [_OURS.correction(context)]
+        return "\n".join([*words, "You wrote:", *found] if found else words)
+
+
+def _again(bad: BadReply) -> Reask:
+    """Send the first request once more, without a word about the bad reply."""
+    return Reask(dict(bad.request), bad.contract.check)
+
+
+def _fresh(bad: BadReply) -> Reask | None:
+    """Send the first request, its last turn with the correction in place of the bad turn."""
+    lines: list[str] = []
+    for context in bad.contexts():
+        # the first line is about a bad turn above it; where it is all, it says what was wrong
+        _, *more = _AtTier(_SCHEMA_TIER).correction(context).splitlines()
+        lines += more or [_OURS.correction(context)]
+
+    turns: list[Any] = list(bad.request["messages"])
+    last = turns[-1]
+    if not lines or last.get("role") != "user" or not isinstance(last.get("content"), str):
+        return None
+
+    told = "\n".join([last["content"], "", "An earlier reply was not valid:", *lines])
+    request = {**bad.request, "messages": [*turns[:-1], {**last, "content": told}]}
+    return Reask(request, bad.contract.check)
+
+
+def _forced(bad: BadReply) -> Reask | None:
+    """Send the first request with the tool at fault forced, else with any tool required."""
+    contract = bad.contract
+    if contract.channel != "native" or not contract.tools or contract.choice in contract.by_name:
+        return None
+
+    named = next((context.tool for context in bad.contexts() if context.tool), None)
+    if named is None and len(contract.tools) == 1:
+        named = contract.tools[0].name
+    if named is None and contract.choice == "required":
+        return None
+
+    choice: JSON = "required"
+    if named is not None:
+        choice = {"type": "function", "function": {"name": named}}
+
+    held = contract.with_choice(named or "required")
+    return Reask({**bad.request, "tool_choice": choice}, held.check)
+
+
+def _constrained(bad: BadReply) -> Reask | None:
+    """Send the first request with the schema of all that is allowed as ``response_format``.
+
+    Where tools may be called it is the union of their calls and the answer, as JSON in the text.
+    """
+    contract = bad.contract
+    if FORMAT in bad.request:
+        return None
+
+    if contract.tools or contract.channel == "text":
+        return _union(bad)
+    if contract.answer.schema is None:
+        return None
+
+    constraint = _json_schema(contract.answer.name, contract.answer.document)
+    return Reask({**bad.request, FORMAT: constraint}, contract.check)
+
+
+def _union(bad: BadReply) -> Reask:
+    held = bad.contract.replace(channel="text")
+    asked = {name: value for name, value in bad.first.asked.items() if name not in _TOOL_MEMBERS}
+    request = held.next_request(asked).request or {}
+    return Reask({**request, FORMAT: _json_schema("reply", union_schema(held))}, held.check)
+
+
+def _json_schema(name: str, schema: JSON) -> JSONObject:
+    described: JSONObject = {"name": name, "schema": schema, "strict": True}
+    return {"type": "json_schema", "json_schema": described}
+
+
+def _steered(steering: Steering, bad: BadReply) -> Reask | None:
+    return bad.corrected(steering)
+
+
+STYLES: Mapping[str, Style] = {
+    style.name: style
+    for style in (
+        Style("again", _again),
+        Style("ours", partial(_steered, _OURS)),
+        Style("echo", partial(_steered, _Echoing())),
+        Style("schema", partial(_steered, _AtTier(_SCHEMA_TIER))),
+        Style("example", partial(_steered, _AtTier(_EXAMPLE_TIER))),
+        Style("fresh", _fresh),
+        Style("forced", _forced),
+        Style("constrained", _constrained),
+    )
+}
+"""The styles by name.
+
+``again`` sends the same request once more and says nothing, which is what chance alone fixes.
+``ours``, ``echo``, ``schema`` and ``example`` send a correction behind the bad turn: the first one
+of a wrapped client, the same with the model's words, with the broken sub-schema, and with a valid
+example. ``fresh`` leaves the bad turn out and says in the user's turn what was wrong. ``forced``
+sends the first request with ``tool_choice``, ``constrained`` with ``response_format``.
+"""
+
+
+def styles_of(given: Iterable[str | Style]) -> tuple[Style, ...]:
+    """Return styles, each given by its name or as a value.
+
+    Raises ContractError for an unknown name, for two of one name, and for none.
+    """
+    styles: list[Style] = []
+    for one in given:
+        if isinstance(one, str) and one not in STYLES:
+            raise ContractError(f"there is no style {one!r}; there are {', '.join(STYLES)}")
+        styles.append(STYLES[one] if isinstance(one, str) else one)
+
+    names = [style.name for style in styles]
+    if not names:
+        raise ContractError("styles is empty: pass at least one")
+    if len(set(names)) < len(names):
+        raise ContractError(f"two styles have one name: {', '.join(names)}")
+
+    return tuple(styles)
