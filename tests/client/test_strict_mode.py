@@ -312,3 +312,15 @@ def test_the_sdk_is_the_real_one() -> None:
     """These clients are the SDK's, over a mock of its HTTP library."""
     assert isinstance(wrapped(served(completion("x"))), openai.OpenAI)
     assert http.Response
+
+
+def test_an_example_is_in_the_form_that_is_sent() -> None:
+    """A later correction shows all members, as the model has to write them."""
+    wrong = completion(calls=[call("book", {"city": "B", "nights": None})])
+    other = completion(calls=[call("book", {"city": "C", "nights": None})])
+    server = served(wrong, other, wrong, completion(calls=[call("book", SENT)]))
+    exchange = wrapped(server, tools=[book], max_retries=3).exchange(**ASK)
+
+    examples = [one.correction for one in exchange.attempts if "example" in (one.correction or "")]
+    assert examples
+    assert all('"nights":null' in one.replace(" ", "") for one in examples)
