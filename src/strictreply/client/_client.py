@@ -670,8 +670,9 @@ def wrap(
     must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
     before: Settings | None = None
     if isinstance(client, Wrapped):
-        before = client._guard.settings  # noqa: SLF001
-        client = client.unwrapped
+        wrapped: Any = client
+        before = wrapped._guard.settings  # noqa: SLF001
+        client = wrapped.unwrapped
 
     client = behind_module(client)
     if api is None:

@@ -47,7 +47,7 @@ def is_enforced(
             continue
 
         faulty.add(index)
-        is_shared = issue.code == Code.CALL_ID_DUPLICATE
+        is_shared = issue.code == Code.CALL_ID_DUPLICATE.value
         of_issue = _sharing(calls, index) if is_shared else (calls[index],)
         if any(_may_mean(ask, call.name) for call in of_issue):
             return True

@@ -294,7 +294,7 @@ class _ObservedChunks:
         self._pieces: Any = None
 
     @property  # type: ignore[misc]  # a class is an attribute like any other to isinstance
-    def __class__(self) -> type:
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
         return type(self._behind)
 
     def __getattr__(self, name: str) -> Any:
