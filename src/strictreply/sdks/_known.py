@@ -153,5 +153,8 @@ def behind_module(client: object) -> object:
 def strict_provider(client: object) -> StrictProvider | None:
     """Return the provider whose strict mode a client's server has; None for any other server."""
     host = urlsplit(str(getattr(client, "base_url", ""))).hostname or ""
-    known = (name for end, name in _STRICT_HOSTS.items() if host == end or host.endswith(f".{end}"))
-    return next(known, None)
+    for end, provider in _STRICT_HOSTS.items():
+        if host == end or host.endswith(f".{end}"):
+            return provider
+
+    return None
