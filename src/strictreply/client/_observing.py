@@ -24,7 +24,7 @@ from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import Failure, classify, failure_of
 from strictreply.retry._flow import Call, Failed, Replied, observed_flow
 from strictreply.sdks._low_requests import Stored
-from strictreply.sdks._observing import Came
+from strictreply.sdks._observing import Brought
 from strictreply.sdks._transport import Transport
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
@@ -102,7 +102,7 @@ class Observation:
             self._path = path
             self._stored = stored
 
-    def judge(self, came: Came) -> None:
+    def judge(self, came: Brought) -> None:
         """Judge what a call has brought, and report it."""
         if self._wire is None:
             return
@@ -120,7 +120,7 @@ class Observation:
         except Exception as error:  # noqa: BLE001 - a fault of ours never fails the call
             self.failed(error)
 
-    async def ajudge(self, came: Came) -> None:
+    async def ajudge(self, came: Brought) -> None:
         """Do as :meth:`judge` does, for an async client."""
         if self._wire is None:
             return
@@ -138,7 +138,7 @@ class Observation:
         except Exception as error:  # noqa: BLE001 - as in the twin
             self.failed(error)
 
-    def _flow(self, came: Came) -> Generator[Check, Checked, Attempt] | None:
+    def _flow(self, came: Brought) -> Generator[Check, Checked, Attempt] | None:
         """Return what judges a reply, None where there is nothing to judge."""
         self._plan = ask = self._asked(came)
         event = None if ask is None else self._event(ask, came)
@@ -164,7 +164,7 @@ class Observation:
             model = self._sent.get("model")
             telemetry.unjudged(self._client.unwrapped, api, str(model or ""), why)
 
-    def _asked(self, came: Came) -> CallPlan | None:
+    def _asked(self, came: Brought) -> CallPlan | None:
         """Return what was asked, None where no reply to it can be judged."""
         if self._stored is not None:
             keywords = self._stored_keywords(self._stored, came)
@@ -183,7 +183,7 @@ class Observation:
         plan: CallPlan = self._client._beside_plan(self._wire, keywords, answer)  # noqa: SLF001
         return plan
 
-    def _stored_keywords(self, stored: Stored, came: Came) -> JSONObject | None:
+    def _stored_keywords(self, stored: Stored, came: Brought) -> JSONObject | None:
         """Return what a stored reply says of its request; None where there is no reply."""
         wire: Any = self._wire
         plain: JSON = {}
@@ -203,7 +203,7 @@ class Observation:
         transport: Transport = self._client._guard.namespaces.transport(self._path)  # noqa: SLF001
         return transport
 
-    def _event(self, ask: CallPlan, came: Came) -> Replied | Failed | None:
+    def _event(self, ask: CallPlan, came: Brought) -> Replied | Failed | None:
         """Return what the call has brought as an event of the loop; None for nothing to judge."""
         seconds = time.monotonic() - self._begun
         error = came.error

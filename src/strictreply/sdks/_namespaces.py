@@ -24,7 +24,7 @@ from strictreply.sdks._low_methods import (
     judged_as,
     stored_by,
 )
-from strictreply.sdks._observing import LOW_METHODS, Watch, method_beside
+from strictreply.sdks._observing import LOW_METHODS, SideJudge, method_beside
 from strictreply.sdks._posting import (
     OUR_KEYWORDS,
     form_in,
@@ -69,7 +69,7 @@ Call: TypeAlias = Callable[[Wire, JSONObject, CallForm, AnswerFormat | None], An
 It returns the response, or an awaitable of it.
 """
 
-Beside: TypeAlias = Callable[[], Watch | None]
+Beside: TypeAlias = Callable[[], SideJudge | None]
 """Returns what judges the next call beside it; None where its reply is enforced."""
 
 
@@ -505,7 +505,9 @@ class _Guarded:
         way = CallForm(form, transport.path, finish)
         return self._strictreply_call(transport.wire, keywords, way, format_)
 
-    def _made_beside(self, watch: Watch, name: str, keywords: JSONObject, answer: object) -> object:
+    def _made_beside(
+        self, watch: SideJudge, name: str, keywords: JSONObject, answer: object
+    ) -> object:
         """Call the client's own method; an ``answer`` of a class is judged by that."""
         transport = self._strictreply_transport
         door = transport.door

@@ -39,7 +39,7 @@ outward: ContextVar[Any] = ContextVar("strictreply_outward", default=None)
 """The client one of whose methods was replaced, while a request passes through that method."""
 
 
-class Watch(Protocol):
+class SideJudge(Protocol):
     """Judges what one call brings, beside it; none of its methods raises an Exception."""
 
     @property
@@ -69,11 +69,11 @@ class Watch(Protocol):
         """Judge a stored reply of a namespace, by what it says of its request."""
         ...
 
-    def judge(self, came: Came) -> None:
+    def judge(self, came: Brought) -> None:
         """Take what a call has brought."""
         ...
 
-    async def ajudge(self, came: Came) -> None:
+    async def ajudge(self, came: Brought) -> None:
         """Take what a call of an async client has brought."""
         ...
 
@@ -89,10 +89,10 @@ class Received(NamedTuple):
 
 
 @dataclass(slots=True)
-class Came:
+class Brought:
     """What one call in a client's own way has brought."""
 
-    watch: Watch
+    watch: SideJudge
     """Takes it when all of it is there."""
     wants_stream: bool = False
     """Whether the request asks for a stream."""
@@ -243,7 +243,7 @@ class _ObservedBody(OuterBody):
     It is sync or async as the body behind it.
     """
 
-    def __init__(self, behind: object, came: Came) -> None:
+    def __init__(self, behind: object, came: Brought) -> None:
         super().__init__(behind)
         self._came = came
 
@@ -288,7 +288,7 @@ class _ObservedChunks:
     All other members are those of its own stream, an instance of whose class it is.
     """
 
-    def __init__(self, behind: object, came: Came) -> None:
+    def __init__(self, behind: object, came: Brought) -> None:
         self._behind: Any = behind
         self._came = came
         self._pieces: Any = None
@@ -386,7 +386,7 @@ class AsyncObservedChunks(_ObservedChunks):
             await self._came.ajudge()
 
 
-def _observed(given: object, came: Came) -> object:
+def _observed(given: object, came: Brought) -> object:
     """Return the chunks of a client that is not the SDK's, to be seen as they are read."""
     kind = AsyncObservedChunks if hasattr(given, "__aiter__") else ObservedChunks
     return kind(given, came)
@@ -401,7 +401,7 @@ def _is_chunks(given: object) -> bool:
 
 
 def called_beside(
-    watch: Watch, client: object, call: Callable[[Any], Any], *, wants_stream: bool
+    watch: SideJudge, client: object, call: Callable[[Any], Any], *, wants_stream: bool
 ) -> Any:
     """Make a call in a client's own way, and return or raise what that does.
 
@@ -411,7 +411,7 @@ def called_beside(
     if not watch.is_judged:
         return called_with(outward, client, partial(call, client)) if is_replaced else call(client)
 
-    came = Came(watch, wants_stream)
+    came = Brought(watch, wants_stream)
     made = partial(call, _seeing(client, came))
     try:
         given = called_with(outward, client, made) if is_replaced else made()
@@ -429,7 +429,7 @@ def called_beside(
     return came.take(given)
 
 
-def method_beside(watch: Watch, inner: object, path: str, name: str, sent: JSONObject) -> Any:
+def method_beside(watch: SideJudge, inner: object, path: str, name: str, sent: JSONObject) -> Any:
     """Call a method of a client's own namespace, and return or raise what that does."""
 
     def call(client: Any) -> Any:
@@ -460,7 +460,7 @@ def namespace_over(resource: Any, inner: object, client: object) -> Any:
     return made
 
 
-def _seeing(client: Any, came: Came) -> Any:
+def _seeing(client: Any, came: Brought) -> Any:
     """Return a client over the state of one of the SDK's, which shows what it receives.
 
     Any other client is returned as it is.
@@ -510,7 +510,7 @@ class _Inside:
 def _seeing_class(kind: Any) -> type:
     class SeeingClient(_Quiet, kind):  # type: ignore[misc]  # a class that is only known here
         __slots__ = ("came_of_call", "client_inside")
-        came_of_call: Came
+        came_of_call: Brought
         client_inside: Any
         own_decoder: Callable[..., object] | None = None
 
