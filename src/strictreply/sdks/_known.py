@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -152,7 +152,12 @@ def behind_module(client: object) -> object:
 
 def strict_provider(client: object) -> StrictProvider | None:
     """Return the provider whose strict mode a client's server has; None for any other server."""
-    host = urlsplit(str(getattr(client, "base_url", ""))).hostname or ""
+    return _provider_at(str(getattr(client, "base_url", "")))
+
+
+@lru_cache
+def _provider_at(address: str) -> StrictProvider | None:
+    host = urlsplit(address).hostname or ""
     for end, provider in _STRICT_HOSTS.items():
         if host == end or host.endswith(f".{end}"):
             return provider
