@@ -537,8 +537,15 @@ class Wrapped(Generic[A_co]):
 
     def _beside(self) -> Observation | None:
         """Return what judges the next call beside it; None where its reply is enforced."""
-        now = self._guard.settings.rollout.now()
-        return Observation(self, is_judged=now.is_judged) if now.is_beside else None
+        settings = self._guard.settings
+        now = settings.rollout.now()
+        if not now.is_beside:
+            return None
+
+        # a verdict that nobody is told costs nothing
+        watching = (settings.on_attempt, settings.ledger, settings.telemetry)
+        is_watched = watching != (None, None, None) or logger.isEnabledFor(logging.DEBUG)
+        return Observation(self, is_judged=now.is_judged and is_watched)
 
     @property
     def _is_beside(self) -> bool:
