@@ -1,6 +1,6 @@
 """CPU time of one observed call beside the raw SDK's, in the same run.
 
-Run: ``python benchmarks/observing.py [--quick]``. The transport is a mock, so that only our work and
+Run: ``python benchmarks/observing.py [--quick]``. The transport is a mock: only our work and
 the SDK's is measured. Every verdict is told to an ``on_attempt``.
 """
 
