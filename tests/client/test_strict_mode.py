@@ -324,3 +324,25 @@ def test_an_example_is_in_the_form_that_is_sent() -> None:
     examples = [one.correction for one in exchange.attempts if "example" in (one.correction or "")]
     assert examples
     assert all('"nights":null' in one.replace(" ", "") for one in examples)
+
+
+@sr.tool
+def look(room: int, floor: int = 0) -> str:
+    """Look at a room."""
+    return f"{room} {floor}"
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_retry_of_one_tool_of_several_comes_back(parallel: bool) -> None:
+    """A correction that sends the faulty tool alone is in its form, and so is the reply to it."""
+    calls = [call("book", {"city": "B", "nights": None})]
+    if parallel:
+        calls.append(call("look", {"room": 1, "floor": None}, "call_b"))
+
+    server = served(completion(calls=calls), completion(calls=[call("book", SENT)]))
+    exchange = wrapped(server, tools=[book, look], parallel=parallel).exchange(**ASK)
+
+    assert [one["function"]["strict"] for one in body(server)["tools"]] == [True]
+    assert len(exchange.attempts) == 2
+    first = exchange.completion.choices[0].message.tool_calls[0]
+    assert json.loads(first.function.arguments) == DECLARED
