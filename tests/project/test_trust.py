@@ -28,7 +28,9 @@ pytestmark = pytest.mark.one_lane
 PACKAGE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 ADDRESSES = PACKAGE["tool"]["strictreply"]["project"]
 POLICIES = [ROOT / "SECURITY.md", ROOT / "CODE_OF_CONDUCT.md"]
-FORMS = sorted((FOLDER / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
+FORMS = [
+    path for path in sorted((FOLDER / "ISSUE_TEMPLATE").glob("*.yml")) if path.stem != "config"
+]
 WRITTEN = [
     *(path for path in sorted(FOLDER.rglob("*")) if path.is_file()),
     *POLICIES,
