@@ -26,6 +26,7 @@ lock prometheus pyproject.toml --extra testing --extra otel
 lock llamacpp
 lock measure --no-deps
 lock docs
+lock release
 lock uv
 for peer in requirements/peers/*.in; do
     lock "peers/$(basename "$peer" .in)" pyproject.toml --extra cli
