@@ -52,7 +52,10 @@ Gateways count with tokenizers of their own.
 REPLY_TOKENS_FACTOR = 4
 """How many times the caller's limit a request may ask for, unless the policy has another cap."""
 
+MAX_SAID_AGAIN = 2_000
+"""The characters up to which a user's turn is said again behind a correction."""
 
+_WITH_SCHEMA = frozenset({RESPONSE_FORMAT, CONSTRAINED_CALL})
 _CONSTRAINED_BY = {FORCED_TOOL: CHOICE, RESPONSE_FORMAT: FORMAT, CONSTRAINED_CALL: FORMAT}
 _NO_REPLY = Draft()
 
@@ -161,7 +164,7 @@ class Correction:
     demanded: Contract | None = None
     """What is asked for as a constrained answer, and read as a call; None where nothing is."""
     instead: Correction | None = None
-    """What corrects the reply where the endpoint refuses that; None where nothing is demanded."""
+    """What corrects the reply where the endpoint refuses a schema; None where none came early."""
 
 
 Asked: TypeAlias = FirstRequest | Correction
@@ -263,44 +266,40 @@ def correction_for(ask: CallPlan, turn: Asked, bad: BadReply, step: Again) -> Co
     scope = bad.scope if _is_narrow(ask, bad) else None
     raises, grows = _raises(ask, before, bad)
     steps = _steps(ask, bad, step.tier)
-    prefix = _prefix(before, bad)
-    draft, seen = _replay(ask.wire.replay, before, bad, scope)
 
-    shown_by = ask
     demanded = None
     instead = None
+    shown_by = ask
     if CONSTRAINED_CALL in steps:
         demanded = _forced(ask, bad, steps)
+        # the correction is about the form that is asked for
+        shown_by = replace(ask, contract=demanded.replace(channel="text"))
+
+    if demanded is not None or RESPONSE_FORMAT in bad.constraints:
         plain = replace(ask, unwanted=ask.unwanted | {FORMAT})
         instead = correction_for(plain, turn, replace(bad, constraints=()), step)
-        # the model is shown what it wrote in the form that is asked for
-        shown_by = replace(ask, contract=demanded.replace(channel="text"))
-        draft = written_as_text(draft)
-        seen = None
 
     if step.words is not None:
         words = [step.words]
     else:
         words = corrections(ask.steering, _contexts(shown_by, bad, step.tier))
 
-    if seen is None:
-        words = ["\n".join(words)]
-
-    taken = ask.wire.replay.ids([*ask.base.conversation, *prefix])
-    turns = encodable(
-        replayed(shown_by.contract, draft, words, seen, taken, step.words, replay=ask.wire.replay)
-    )
-
+    prefix = _prefix(before, bad)
     limits = {**ask.base.limits, **_limits(ask, raises)}
+    said = "" if step.words is not None else _said_again(ask, bad, scope)
+    turns = _turns(shown_by, before, bad, [said] if said else words, step.words)
     base = replace(ask.base, limits=limits, behind=(*prefix, *turns))
-    refuses_id = Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
+    request = _escalated(ask, base, bad, steps)
+    if said:
+        request = replace(request, instructions="\n\n".join([request.instructions, *words]))
 
     escalation = None
     if steps:
         escalation = steps[-1] if isinstance(steps[-1], str) else "keywords"
 
+    refuses_id = Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
     return Correction(
-        _escalated(ask, base, bad, steps),
+        request,
         text="\n".join(words),
         tier=step.tier,
         scope=scope,
@@ -314,6 +313,41 @@ def correction_for(ask: CallPlan, turn: Asked, bad: BadReply, step: Again) -> Co
         demanded=demanded,
         instead=instead,
     )
+
+
+def _turns(
+    ask: CallPlan, before: Correction | None, bad: BadReply, words: list[str], human: str | None
+) -> list[Message]:
+    """Return the bad reply as the assistant's turn, with the turns that correct it."""
+    scope = bad.scope if _is_narrow(ask, bad) else None
+    draft, seen = _replay(ask.wire.replay, before, bad, scope)
+    if ask.contract.channel == "text":
+        draft = written_as_text(draft)
+    if seen is None:
+        words = ["\n".join(words)]
+
+    taken = ask.wire.replay.ids([*ask.base.conversation, *_prefix(before, bad)])
+    return encodable(
+        replayed(ask.contract, draft, words, seen, taken, human, replay=ask.wire.replay)
+    )
+
+
+def _said_again(ask: CallPlan, bad: BadReply, scope: Scope | None) -> str:
+    """Return what the caller's user has said last, to be said again where decoding is constrained.
+
+    A weak model answers the last turn in whatever form fits, so that it would answer a correction,
+    which joins the instructions then. Empty where nothing is said again.
+    """
+    is_held = not _WITH_SCHEMA.isdisjoint(bad.constraints)
+    is_whole = scope is None or CONSTRAINED_CALL in bad.constraints
+    last = ask.base.conversation[-1] if ask.base.conversation else None
+    if not is_held or not is_whole or not isinstance(last, Mapping):
+        return ""
+
+    replay = ask.wire.replay
+    turn: Message = dict(last)
+    said = replay.heard(turn).text
+    return said if turn == replay.user(said) and len(said) <= MAX_SAID_AGAIN else ""
 
 
 def _prefix(before: Correction | None, bad: BadReply) -> tuple[Message, ...]:

@@ -673,7 +673,10 @@ def _broken(
 
 
 def _read_as_call(ask: CallPlan, demanded: Contract, opened: Opened) -> Opened | Invalid:
-    """Read the text of a reply as the call that it says."""
+    """Read the text of a reply as the call that it says; the API may have called its own tool."""
+    if opened.served or opened.server_calls:
+        return opened
+
     taken = ask.wire.replay.ids(ask.base.conversation)
     draft = read_union(demanded, opened.draft, taken)
     if isinstance(draft, Invalid):
