@@ -155,7 +155,8 @@ class TestMissingCall:
         assert outcome.attempts[1].lenient == ("constrained_call",)
         assert outcome.reply.calls[0].args == GOOD
 
-        choice = outcome.completion["choices"][0]
+        made_of: Any = outcome.completion
+        choice = made_of["choices"][0]
         (made,) = choice["message"]["tool_calls"]
         assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
         assert json.loads(made["function"]["arguments"]) == GOOD
@@ -295,10 +296,9 @@ def test_every_api_hands_the_call_on_as_its_own(api: str, is_stream: bool) -> No
     client: Any = sr.wrap(
         model.anthropic() if api == "messages" else model.openai(), contract=NATIVE
     )
-    tools = {"model": "m"}
+    asked: dict[str, Any] = {"model": "m", "stream": is_stream}
     if api == "chat":
-        asked = {**tools, "messages": USER, "tool_choice": "required"}
-        made = client.chat.completions.create(**asked, stream=is_stream)
+        made = client.chat.completions.create(**asked, messages=USER, tool_choice="required")
         pieces = made if is_stream else [made]
         found = [
             one.function.name
@@ -308,14 +308,12 @@ def test_every_api_hands_the_call_on_as_its_own(api: str, is_stream: bool) -> No
             if one.function.name
         ]
     elif api == "responses":
-        made = client.responses.create(
-            **tools, input="find tea", tool_choice="required", stream=is_stream
-        )
+        made = client.responses.create(**asked, input="find tea", tool_choice="required")
         last = list(made)[-1].response if is_stream else made
         found = [item.name for item in last.output if item.type == "function_call"]
     else:
-        asked = {**tools, "max_tokens": 99, "messages": [{"role": "user", "content": "find tea"}]}
-        made = client.messages.create(**asked, tool_choice={"type": "any"}, stream=is_stream)
+        asked |= {"max_tokens": 99, "messages": [{"role": "user", "content": "find tea"}]}
+        made = client.messages.create(**asked, tool_choice={"type": "any"})
         blocks = [
             event.content_block
             for event in (made if is_stream else ())

@@ -21,6 +21,7 @@ from strictreply.retry._constraining import (
     add_union,
     can_be_answered,
     is_broken_call,
+    is_cut_prose,
     is_lost_call,
     is_missing_call,
     is_of_grammar,
@@ -450,7 +451,8 @@ def constraints_of(ask: CallPlan, before: tuple[str, ...], bad: BadReply) -> tup
     formats = may_format and ask.base.format is None
 
     if ask.contract.channel == "text":
-        is_due = RESPONSE_FORMAT in before or is_of_grammar(bad.issues)
+        is_broken = is_of_grammar(bad.issues) or is_cut_prose(bad.issues, bad.own)
+        is_due = RESPONSE_FORMAT in before or is_broken
         return (RESPONSE_FORMAT,) if is_due and formats and usable[RESPONSE_FORMAT] else ()
 
     is_forced = usable[FORCED_TOOL] and CHOICE not in ask.unheld
@@ -459,7 +461,8 @@ def constraints_of(ask: CallPlan, before: tuple[str, ...], bad: BadReply) -> tup
 
     # text that went out stays in the reply: an answer can no longer come in place of the call
     is_lost = is_lost_call(bad.issues) and not bad.is_told
-    is_due = CONSTRAINED_CALL in before or is_lost or is_missing_call(bad.issues, bad.own)
+    is_no_call = is_missing_call(ask.contract, bad.issues, bad.own)
+    is_due = CONSTRAINED_CALL in before or is_lost or is_no_call
     return (CONSTRAINED_CALL,) if is_due and formats and usable[CONSTRAINED_CALL] else ()
 
 

@@ -82,11 +82,21 @@ def is_broken_call(issues: Collection[Issue]) -> bool:
     )
 
 
-def is_missing_call(issues: Iterable[Issue], own: Draft) -> bool:
-    """Return whether a call was demanded of a reply, and none came."""
+def is_missing_call(contract: Contract, issues: Iterable[Issue], own: Draft) -> bool:
+    """Return whether a call was demanded of a reply, and none came.
+
+    Prose that was cut at the token limit is no begun call either.
+    """
     codes = {issue.code for issue in issues}
-    is_switched = Code.TOOL_SWITCHED.value in codes and not own.calls
-    return is_switched or Code.TOOL_REQUIRED.value in codes
+    is_demanded = contract.choice not in {"auto", "none"} or contract.answer_style == "tool"
+    is_instead = Code.TOOL_SWITCHED.value in codes or (is_demanded and is_cut_prose(issues, own))
+    return Code.TOOL_REQUIRED.value in codes or (is_instead and not own.calls)
+
+
+def is_cut_prose(issues: Iterable[Issue], own: Draft) -> bool:
+    """Return whether a text was cut at the token limit that had not begun as an object."""
+    is_cut = any(issue.code == Code.REPLY_TRUNCATED.value for issue in issues)
+    return is_cut and bool(own.text) and not str(own.text).lstrip().startswith("{")
 
 
 def unheld_by(attempts: Iterable[Attempt]) -> frozenset[str]:
