@@ -68,7 +68,7 @@ def union_schema(contract: Contract) -> dict[str, JSON]:
     return {"anyOf": branches}
 
 
-def constraint_schema(contract: Contract) -> dict[str, JSON]:
+def constraint_schema(contract: Contract) -> JSONObject:
     """Return the schema of the union as servers take it to constrain a reply.
 
     Servers look for definitions at the root, and some refuse a root that is not an object: a union
@@ -76,7 +76,7 @@ def constraint_schema(contract: Contract) -> dict[str, JSON]:
     """
     shared: dict[str, JSON] = {}
     branches: Any = _hoisted(union_schema(contract)["anyOf"], shared)
-    schema: dict[str, JSON] = branches[0] if len(branches) == 1 else {"anyOf": branches}
+    schema: JSONObject = branches[0] if len(branches) == 1 else {"anyOf": branches}
     return schema | {"$defs": shared} if shared else schema
 
 
