@@ -23,7 +23,7 @@ lock streams pyproject.toml --extra testing
 lock litellm pyproject.toml --extra testing --extra litellm
 lock ray pyproject.toml --extra testing --extra batch
 lock prometheus pyproject.toml --extra testing --extra otel
-lock llamacpp
+lock llamacpp --no-deps
 lock measure --no-deps
 lock docs
 lock release
