@@ -48,6 +48,15 @@ class TestTextChannel:
         assert branches(requests[1]) == [["args", "tool"], ["args", "tool"], ["answer"]]
         assert steps(outcome) == [None, "response_format"]
 
+    def test_prose_that_was_cut_is_constrained(self) -> None:
+        """It would have become no JSON, while an object that was cut is only asked for shorter."""
+        cut = completion("Tea is", finish_reason="length")
+        outcome, _, _ = play(TEXT, [cut, completion(CALL)])
+        assert steps(outcome) == [None, "response_format"]
+        begun = completion('{"tool": "sea', finish_reason="length")
+        outcome, _, _ = play(TEXT, [begun, completion(CALL)])
+        assert steps(outcome) == [None, None]
+
     def test_a_fault_in_a_value_is_not(self) -> None:
         """Arguments that break a rule of their schema are corrected in words first."""
         bad = completion('{"tool": "search", "args": {"query": 1}}')
@@ -161,6 +170,12 @@ class TestMissingCall:
         assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
         assert json.loads(made["function"]["arguments"]) == GOOD
         assert made["id"] == outcome.reply.calls[0].id != ""
+
+    def test_prose_that_was_cut_is_no_call(self) -> None:
+        """The limit ended it, but no call had begun."""
+        cut = completion("Tea is", finish_reason="length")
+        outcome, _, _ = self.asked(cut, completion(CALL))
+        assert steps(outcome) == [None, "constrained_call"]
 
     def test_a_named_tool_is_the_only_form(self) -> None:
         """The one that the caller demands."""
