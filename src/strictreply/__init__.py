@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from strictreply.contract._context import Context
     from strictreply.contract._contract import Contract
     from strictreply.contract._correcting import CorrectionContext, NextRequest, Steering
+    from strictreply.contract._findings import Finding, FindingCode, LintReport, Severity
+    from strictreply.contract._linting import lint
     from strictreply.contract._tool import Tool, tool
     from strictreply.loop._policy import LoopPolicy
     from strictreply.loop._run_values import Run
@@ -90,12 +92,15 @@ __all__ = [
     "Decision",
     "DirectAnswer",
     "Exchange",
+    "Finding",
+    "FindingCode",
     "Invalid",
     "InvokeFailed",
     "Issue",
     "IterationsExceeded",
     "Ledger",
     "Limits",
+    "LintReport",
     "LoopPolicy",
     "MeasureReport",
     "NextRequest",
@@ -110,6 +115,7 @@ __all__ = [
     "RetryPolicy",
     "Run",
     "SQLiteSessionStore",
+    "Severity",
     "Steering",
     "StrictClient",
     "StrictReplyError",
@@ -129,6 +135,7 @@ __all__ = [
     "arun_stream",
     "batch",
     "guarded",
+    "lint",
     "measure",
     "run",
     "run_stream",
@@ -146,6 +153,8 @@ _MODULES = {
     "contract._context": "Context",
     "contract._contract": "Contract",
     "contract._correcting": "CorrectionContext NextRequest Steering",
+    "contract._findings": "Finding FindingCode LintReport Severity",
+    "contract._linting": "lint",
     "contract._tool": "Tool tool",
     "reading._incremental": "Partial",
     "retry._policy": "RetryPolicy",

@@ -81,10 +81,10 @@ MISTAKES: list[tuple[str, Callable[[], object], type[Exception], str]] = [
         TypeError,
         "answer=",
     ),
-    ("instructor: wrap(mode=)", lambda: wrapped(mode="TOOLS"), TypeError, "channel="),
+    ("instructor: wrap(mode=)", lambda: wrapped(mode="TOOLS"), sr.ContractError, "channel="),
     ("instructor: validation_context", lambda: asked(validation_context={}), TypeError, "check"),
     ("instructor: hooks", lambda: wrapped(hooks={}), TypeError, "on_attempt="),
-    ("instructor: strict=True", lambda: created(strict=True), TypeError, "strictly"),
+    ("instructor: strict=True", lambda: created(strict=True), sr.ContractError, "wrap("),
     ("instructor: from_openai", lambda: sr.from_openai, AttributeError, "wrap("),  # type: ignore[attr-defined]
     ("instructor: patch", lambda: sr.patch, AttributeError, "wrap("),  # type: ignore[attr-defined]
     (

@@ -86,7 +86,7 @@ def test_a_line_says_what_became_of_an_attempt(tmp_path: Path) -> None:
         "tier": 1,
         "scope": "refund",
         "seconds": 0.123457,
-        "tokens": {"input": 7, "output": 5},
+        "tokens": {"input": 7, "output": 5, "estimated": False},
         "reply": MASKED,
     }
     assert SECRET not in path.read_text("utf-8")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+import weakref
+from collections.abc import Awaitable, Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import openai
 import pytest
@@ -301,6 +305,41 @@ def test_refused_methods_pass() -> None:
     assert "/chat/completions" in str(servers[1].requests[0].url)
 
 
+def test_pages_of_an_async_client_are_the_sdks() -> None:
+    """A page is awaited, or iterated over all pages, as the raw client's is."""
+    pages = [
+        {"object": "list", "data": [GOOD | {"id": "a"}], "has_more": True},
+        {"object": "list", "data": [GOOD | {"id": "b"}], "has_more": False},
+    ]
+
+    async def ids(client: Any) -> list[str]:
+        first = await client.chat.completions.list()
+        return [first.data[0].id, *[one.id async for one in client.chat.completions.list()]]
+
+    for over_post in (False, True):
+        inner: Any = Server(pages[0], *pages).async_client()
+        if over_post:
+            inner.post = inner.post
+        assert asyncio.run(ids(observed(inner, Told()))) == ["a", "a", "b"]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_what_is_awaited_is_of_its_own_kind(is_streamed: bool) -> None:
+    """An awaitable that is no coroutine is the client's own, and its reply is not judged."""
+
+    class Later:
+        def __await__(self) -> Any:
+            yield from ()
+            return WRONG
+
+    later = Later()
+    told = Told()
+    given = (stream if is_streamed else create)(observed(of_ones_own(later), told))
+
+    assert given is later
+    assert told.unjudged_for == ["request"]
+
+
 def test_a_stored_reply_is_judged_beside() -> None:
     """``retrieve`` returns what is stored, and the verdict is told."""
     server = Server(WRONG_RESPONSE)
@@ -492,3 +531,180 @@ def test_a_managed_stream_is_observed() -> None:
     assert found[0] == found[1]
     assert servers[0].bodies == servers[1].bodies
     assert [one.observed for one in told.attempts] == [True]
+
+
+TEXT = {"type": "text", "text": "find tea"}
+ITERATED: dict[str, Callable[[Any], Any]] = {
+    "messages": lambda to: to.chat.completions.create(model="m", messages=iter(USER)),
+    "tools": lambda to: to.chat.completions.create(**ASK, tools=iter([SEARCH.definition])),
+    "content": lambda to: to.chat.completions.create(
+        model="m", messages=[{"role": "user", "content": iter([TEXT])}]
+    ),
+    "parse": lambda to: to.chat.completions.parse(model="m", messages=iter(USER)),
+}
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("iterated", ITERATED)
+def test_what_can_be_iterated_once_is_sent_and_judged(iterated: str, is_async: bool) -> None:
+    """A generator in a request is read for the verdict, and is still sent as the raw client's."""
+    servers = Server(WRONG), Server(WRONG)
+    told = Told()
+    clients = [one.async_client() if is_async else one.client() for one in servers]
+    for client in (clients[0], observed(clients[1], told)):
+        done(ITERATED[iterated](client))
+
+    assert servers[1].bodies == servers[0].bodies
+    assert b"find tea" in servers[1].bodies[0]
+    assert [issue.code for issue in told.attempts[0].issues] == ["args.type"]
+
+
+@pytest.mark.parametrize("marker", [openai.NOT_GIVEN, openai.omit], ids=["not given", "omit"])
+def test_what_the_sdk_leaves_out_is_in_no_attempt(marker: Any) -> None:
+    """A keyword that is not given is neither sent nor told."""
+    servers = Server(WRONG), Server(WRONG)
+    told = Told()
+    left_out = dict.fromkeys(("max_tokens", "stream", "tools", "tool_choice", "n"), marker)
+    for client in (servers[0].client(), observed(servers[1].client(), told)):
+        client.chat.completions.create(**ASK, **left_out)
+
+    assert servers[1].bodies == servers[0].bodies
+    assert told.attempts[0].request.keys() == ASK.keys()
+
+
+class OnceClosing(openai.OpenAI):
+    """Closes its connections when it is gone, as programs do."""
+
+    def __del__(self) -> None:
+        """Close."""
+        self.close()
+
+
+class Frozen(openai.OpenAI):
+    """Takes no attribute once it is made."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse."""
+        if "is_made" in vars(self):
+            raise AttributeError(name)
+
+        super().__setattr__(name, value)
+
+
+class Preparing(openai.OpenAI):
+    """Uses another namespace of its own on the way."""
+
+    def _prepare_options(self, options: Any) -> Any:
+        assert self.embeddings is not None
+        return super()._prepare_options(options)
+
+
+@pytest.mark.parametrize("kind", [OnceClosing, Frozen, Preparing])
+def test_a_client_of_a_class_of_ones_own_stays_as_it_is(kind: Any) -> None:
+    """It is open, unchanged, and its namespaces are its own after an observed call."""
+    server = Server(WRONG)
+    base = server.client()
+    inner = kind(api_key="k", base_url=str(base.base_url), http_client=vars(base)["_client"])
+    vars(inner)["is_made"] = True
+    told = Told()
+    for _ in range(2):
+        create(observed(inner, told))
+        gc.collect()
+
+    assert not inner.is_closed()
+    assert vars(inner.embeddings)["_client"] is inner
+    assert [len(one.issues) for one in told.attempts] == [1, 1]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_an_error_is_gone_with_its_last_reference(is_streamed: bool) -> None:
+    """No cycle of ours keeps an error, with its request and response, until a collection."""
+    client = observed(Server(status(400)).client(), Told())
+
+    def raised() -> weakref.ref[Any]:
+        try:
+            (stream if is_streamed else create)(client)
+        except openai.BadRequestError as error:
+            return weakref.ref(error)
+        raise AssertionError("it was raised")
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert raised()() is None
+    finally:
+        gc.enable()
+
+
+class Rows:
+    """What a client returns that can be iterated, and is no stream."""
+
+    def __iter__(self) -> Any:
+        return iter([("id", 1)])
+
+
+class Broken:
+    """Raises for each member."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+def of_ones_own(given: object) -> Any:
+    """Return a client that is not the SDK's and returns one object."""
+    completions = SimpleNamespace(create=lambda **_: given)
+    return SimpleNamespace(chat=SimpleNamespace(completions=completions))
+
+
+@pytest.mark.parametrize("kind", [Rows, MagicMock, Broken, object])
+def test_whatever_a_client_returns_is_handed_on_itself(kind: Any) -> None:
+    """It is the same object, also where nothing can be judged by it."""
+    given = kind()
+    assert create(observed(of_ones_own(given), Told())) is given
+
+
+class OwnStream:
+    """A stream of a client that is not the SDK's."""
+
+    def __init__(self) -> None:
+        self.left = iter([GOOD])
+        self.is_closed = False
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self.left)
+
+    def close(self) -> None:
+        """Close."""
+        self.is_closed = True
+
+
+def chunks() -> Iterator[Any]:
+    """Yield one chunk."""
+    yield GOOD
+
+
+def test_a_stream_of_ones_own_is_told_apart_as_before() -> None:
+    """It is of its own class, sync and no more, and closing it leaves it."""
+    told = Told()
+    own = OwnStream()
+    given: Any = stream(observed(of_ones_own(own), told))
+    generator: Any = stream(observed(of_ones_own(chunks()), told))
+
+    assert isinstance(given, OwnStream)
+    assert inspect.isgenerator(generator)
+    assert not hasattr(given, "__aiter__")
+    given.close()
+    assert own.is_closed
+    assert told.unjudged_for == ["abandoned"]
+
+
+def test_a_watcher_that_fails_does_not_make_a_reply_unjudged() -> None:
+    """The verdict was told before, and is counted once."""
+    told = Told()
+    create(observed(Server(WRONG).client(), told, on_attempt=broken_watcher))
+
+    assert [one.observed for one in told.attempts] == [True]
+    assert told.unjudged_for == []

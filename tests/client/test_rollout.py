@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,7 +43,9 @@ def requests(*replies: Any, **rollout: Any) -> int:
         ({"observe": 1.0}, 1),
         ({"observe": 0}, 1),
         ({"mode": lambda: "observe"}, 1),
-        ({"mode": lambda: "enforce", "enforce": {"look"}}, 2),
+        ({"mode": lambda: "enforce", "enforce": {"look"}}, 1),
+        ({"mode": "enforce", "enforce": {"search"}}, 2),
+        ({"mode": "enforce", "enforce": ""}, 2),
         ({"enforce": lambda: "search, look"}, 2),
     ],
 )
@@ -138,7 +142,6 @@ def test_a_wrong_variable_enforces(
         {"observe": True},
         {"observe": "often"},
         {"observe": float("nan")},
-        {"mode": "enforce", "enforce": {"search"}},
     ],
 )
 def test_a_wrong_value_is_refused_where_it_is_given(wrong: dict[str, Any]) -> None:
@@ -148,13 +151,14 @@ def test_a_wrong_value_is_refused_where_it_is_given(wrong: dict[str, Any]) -> No
         sr.wrap(Server(GOOD).client(), tools=[SEARCH], **wrong)
 
 
-def test_an_enforced_tool_must_be_declared() -> None:
-    """A misspelt tool would never be enforced: it is refused, with the name that was meant."""
+def test_a_misspelt_tool_is_refused() -> None:
+    """It would never be enforced: the error has the name that was meant."""
     with pytest.raises(sr.ContractError, match="did you mean 'search'"):
         sr.wrap(Server(GOOD).client(), tools=[SEARCH], enforce={"serach"})
 
-    # without declared tools the requests have them
+    # a request may declare it
     sr.wrap(Server(GOOD).client(), enforce={"serach"})
+    sr.wrap(Server(GOOD).client(), tools=[SEARCH], enforce={"refund"})
 
 
 def test_a_part_of_the_calls_is_judged() -> None:
@@ -168,3 +172,68 @@ def test_a_part_of_the_calls_is_judged() -> None:
 
     assert len(server.requests) == 400
     assert 60 < len(seen) < 140
+
+
+def test_an_enforced_tool_that_no_request_has_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A name that may be misspelt is said at the first request with tools, and not again."""
+    client = sr.wrap(Server(GOOD).client(), tools=[SEARCH], enforce=lambda: "refnd")
+    with caplog.at_level(logging.WARNING, "strictreply"):
+        client.chat.completions.create(**ASK)
+        client.chat.completions.create(**ASK)
+
+    assert ["refnd" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_an_async_flag_is_refused() -> None:
+    """Nothing would await it, so it would never count."""
+
+    async def flag() -> str:
+        return "observe"
+
+    wrong: Any = flag
+    for name in ("mode", "enforce", "observe"):
+        with pytest.raises(sr.ContractError, match=name):
+            sr.wrap(Server(GOOD).client(), tools=[SEARCH], **{name: wrong})
+
+
+def test_a_flag_that_changes_within_a_call_gives_no_unjudged_reply() -> None:
+    """A call that begins as an enforced one of ours ends as one."""
+    modes = iter(["enforce", *["observe"] * 9])
+    mode: Any = lambda: next(modes)  # noqa: E731 - as a program writes it
+    server = Server(WRONG, GOOD)
+    client = sr.wrap(server.client(), tools=[SEARCH], mode=mode)
+
+    assert isinstance(client.reply(**ASK), sr.ToolCall)
+    assert len(server.requests) == 2
+
+
+COPIES: dict[str, Any] = {
+    "wrapped again": lambda client: sr.wrap(client, tools=[SEARCH]),
+    "with other options": lambda client: client.with_options(timeout=3),
+    "copied": copy.copy,
+    "watched": lambda client: client.watched(lambda _: None),
+    "observed": lambda client: client.observed_by(None),
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_a_copy_keeps_the_mode_and_the_ledger(way: str, tmp_path: Path) -> None:
+    """Whatever copies a client, it goes on observing, and writes where it wrote."""
+    server = Server(WRONG)
+    ledger = tmp_path / "ledger.jsonl"
+    client = sr.wrap(server.client(), tools=[SEARCH], mode="observe", ledger=ledger)
+    COPIES[way](client).chat.completions.create(**ASK)
+
+    assert len(server.requests) == 1
+    assert b'"observed"' in ledger.read_bytes()
+
+
+def test_a_mode_that_is_given_counts_when_a_client_is_wrapped_again() -> None:
+    """Only what ``wrap`` is not told stays as it was."""
+    server = Server(WRONG, GOOD)
+    client = sr.wrap(server.client(), tools=[SEARCH], mode="observe")
+    sr.wrap(client, tools=[SEARCH], mode="enforce").chat.completions.create(**ASK)
+
+    assert len(server.requests) == 2

@@ -71,6 +71,7 @@ def test_the_keywords_are_the_fields() -> None:
         "choice",
         "offered",
         "ids_may_repeat",
+        "provider",
         "quarantined",
         "spaces",
     }

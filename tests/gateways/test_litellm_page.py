@@ -5,7 +5,6 @@ Its configuration starts the proxy, its programs run, and its tables name every 
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from support.ports import free_port
 pytestmark = pytest.mark.one_lane
 
 PAGE = Page.named("litellm.md")
+NEAR = sr.Tool.from_json_schema("refund", {"type": "object", "properties": {}})
 
 
 def test_the_page_runs(
@@ -29,7 +29,7 @@ def test_the_page_runs(
     if not LITELLM.exists():
         pytest.skip("LiteLLM is in an environment of its own: make test-litellm")
 
-    [config] = PAGE.blocks("yaml")
+    config = PAGE.blocks("yaml")[0]
     [program, model, _] = PAGE.programs
     (tmp_path / "config.yaml").write_text(config)
 
@@ -69,15 +69,26 @@ def test_the_module_of_the_page_makes_a_guard() -> None:
     assert isinstance(names["guard"], guards.Guard)
 
 
+def test_the_rules_of_the_page_are_read() -> None:
+    """The guard takes the configuration of "Observe first", with a rule for each of its lines."""
+    guards_module()
+    yaml = import_module("yaml")
+    settings = import_module("strictreply.integrations.litellm._settings")
+    given = yaml.safe_load(PAGE.blocks("yaml")[1])["litellm_settings"]["strictreply"]
+    read = settings.settings_of(given)
+    assert read.rollout.now().is_beside
+    assert [rule.patterns for rule in read.rules] == [
+        {"team": "payments"},
+        {"key": "ci-*"},
+        {"model": "draft-*"},
+    ]
+    assert settings.settings_of({"mode": False}).rollout.now().is_judged is False
+
+
 def test_the_table_names_every_setting() -> None:
     """The table of settings has one row for each that the guard reads."""
-    source = (Path(sr.__file__).parent / "integrations" / "litellm" / "_settings.py").read_text(
-        "utf-8"
-    )
-    [listed] = re.findall(r"_SETTINGS: Final = frozenset\(\{(.*?)\}\)", source)
-    assert {row[0].strip("`") for row in PAGE.table("## Settings")} == set(
-        re.findall(r'"(\w+)"', listed)
-    )
+    settings = import_module("strictreply.integrations.litellm._settings")
+    assert {row[0].strip("`") for row in PAGE.table("## Settings")} == settings.SETTINGS
 
 
 def test_no_class_is_derived_from_a_guard() -> None:
@@ -111,6 +122,30 @@ def test_no_class_is_derived_from_a_guard() -> None:
         ),
         ({"contract": "nosuch.json"}, "contract 'nosuch.json': .*No such file"),
         ({"contract": {"desk": "json:thing"}}, "contract 'json:thing': "),
+        ({"mode": "watch"}, "mode must be one of enforce, observe, off"),
+        ({"mode": True}, "mode must be one of"),
+        ({"mode": "enforce", "enforce": ["refund"]}, "leave enforce= out"),
+        ({"enforce": 7}, "enforce must be names of tools"),
+        ({"observe": 2}, "observe must be the part"),
+        (
+            {"contract": sr.Contract(tools=[NEAR]), "enforce": ["refnd"]},
+            "enforce= names 'refnd', .* did you mean 'refund'",
+        ),
+        (
+            {"contract": sr.Contract(tools=[NEAR]), "modes": [{"key": "a", "enforce": ["b"]}]},
+            "enforce= names 'b'",
+        ),
+        ({"modes": "observe"}, "modes must be a list of rules"),
+        ({"modes": {"key": "a"}}, "modes must be a list of rules"),
+        ({"modes": ["observe"]}, r"modes\[0\] must be a mapping"),
+        ({"modes": [{"mode": "off"}]}, r"modes\[0\] must say for which model, key or team"),
+        ({"modes": [{"key": 7, "mode": "off"}]}, r"modes\[0\] must say for which"),
+        ({"modes": [{"key": "a"}]}, r"modes\[0\] must say how far"),
+        ({"modes": [{"keys": "a", "mode": "off"}]}, r"modes\[0\] has no 'keys'"),
+        (
+            {"modes": [{"key": "a", "mode": "off"}, {"team": "b", "mode": "watch"}]},
+            r"modes\[1\]: mode must be one of",
+        ),
     ],
 )
 def test_a_wrong_setting_is_refused(setting: dict[str, object], words: str) -> None:

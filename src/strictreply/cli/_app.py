@@ -424,6 +424,31 @@ def schema(
 
 
 @app.command(
+    name="lint",
+    short_help="Show what providers refuse or drop of your schemas.",
+    help="Show what providers refuse, drop and enforce of your tools' schemas, and what to write "
+    "instead; status 1 when one of them would be refused. Nothing is sent.",
+)
+def lint(
+    tools: Annotated[
+        list[str] | None,
+        Argument(help="module:attribute, or a .json file of definitions; any number of them."),
+    ] = None,
+    *,
+    answer: Annotated[str | None, Option(help="The answer too, as module:type.")] = None,
+    providers: Annotated[
+        str | None,
+        Option("--for", metavar="NAMES", help="Providers, separated by commas; all by default."),
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Show what providers make of schemas."""
+    from strictreply.cli._lint_command import run_lint  # noqa: PLC0415
+
+    run_lint(tools or [], answer, providers, as_json=as_json)
+
+
+@app.command(
     short_help="Run an app against every malformed reply.",
     help="Run an app once per malformed reply of the catalogue; status 1 when it did not survive "
     "them all, 3 when nobody can see whether it did.\n\n"

@@ -58,6 +58,7 @@ from strictreply.values._limits import (
     Formats,
     JSONObject,
     Limits,
+    Strict,
     TextCalls,
 )
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
@@ -159,7 +160,8 @@ class StrictClient(Wrapped[A_co], SyncClient):
     def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: CallForm, answer_format: AnswerFormat | None
     ) -> object:
-        ask = self._ask(keywords, drop_in=wire, answer_format=answer_format, way=way)
+        now = self._guard.settings.rollout.now()
+        ask = self._ask(keywords, now, drop_in=wire, answer_format=answer_format, way=way)
         return self._answered(ask, way)
 
     def _answered(self, ask: CallPlan, way: CallForm) -> object:
@@ -303,7 +305,8 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
     async def _drop_in(
         self, wire: Wire, keywords: JSONObject, way: CallForm, answer_format: AnswerFormat | None
     ) -> object:
-        ask = self._ask(keywords, drop_in=wire, answer_format=answer_format, way=way)
+        now = self._guard.settings.rollout.now()
+        ask = self._ask(keywords, now, drop_in=wire, answer_format=answer_format, way=way)
         return await self._answered(ask, way)
 
     async def _answered(self, ask: CallPlan, way: CallForm) -> object:
@@ -585,6 +588,7 @@ def wrap(
     dialects: Dialects = ...,
     limits: Limits = ...,
     quarantine: bool = ...,
+    strict: Strict = ...,
     policy: RetryPolicy | None = ...,
     max_retries: int = ...,
     deadline: float | None = ...,
@@ -631,16 +635,17 @@ def wrap(
 
     ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai`` or anything
     with their ``chat.completions.create``. It is not changed. Wrapping a wrapped client re-wraps
-    the original. Pass a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``,
-    …) here. ``policy`` None means ``RetryPolicy()``; ``max_retries=3, deadline=20`` are short for
+    the original; its mode and its ledger stay where none is given. Pass a ready ``contract``, or
+    its keywords (``tools``, ``answer``, ``channel``, …) here. ``policy`` None means
+    ``RetryPolicy()``; ``max_retries=3, deadline=20`` are short for
     ``policy=RetryPolicy(max_retries=3, deadline=20)``. ``steering`` None means the default.
-    ``on_attempt`` is called with every attempt; its exceptions are logged by type.
-    ``log_replies`` redacts a raw reply for the DEBUG log; with None no reply is logged.
-    ``usage_mode="total"`` writes the tokens of all requests of a call into its completion; with
-    ``last`` it has those of the last request, as the API reported them. ``api`` is the default API
-    of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat`` (chat completions),
-    ``responses`` or ``messages`` (Anthropic's). With None it is the first one of the client's SDK.
-    The SDK's own methods are guarded on each.
+    ``on_attempt`` is called with every attempt; its exceptions are logged by type. ``log_replies``
+    redacts a raw reply for the DEBUG log; with None no reply is logged. ``usage_mode="total"``
+    writes the tokens of all requests of a call into its completion; with ``last`` it has those of
+    the last request, as the API reported them. ``api`` is the default API of ``reply``,
+    ``exchange``, ``answer`` and ``stream``: ``chat`` (chat completions), ``responses`` or
+    ``messages`` (Anthropic's). With None it is the first one of the client's SDK. The SDK's own
+    methods are guarded on each.
 
     With ``mode="observe"`` the SDK's own methods do what those of ``client`` do, byte for byte, and
     each reply is judged beside: ``on_attempt`` and telemetry are told what would have been refused.
@@ -663,15 +668,25 @@ def wrap(
 
     contract = Contract(**declared) if contract is None else contract
     must_be("contract", contract, Contract, "a Contract, as in Contract(tools=[…])")
-    client = client.unwrapped if isinstance(client, Wrapped) else client
+    before: Settings | None = None
+    if isinstance(client, Wrapped):
+        wrapped: Any = client
+        before = wrapped._guard.settings  # noqa: SLF001
+        client = wrapped.unwrapped
+
     client = behind_module(client)
     if api is None:
         known = sdk_behind(client)
         api = "chat" if known is None else known.usual_api
     wire_named(api)
 
-    rollout = Rollout(mode, enforce, observe)
-    rollout.refuse_unknown(tool.name for tool in contract.tools)
+    if before is not None and all(one is None for one in (mode, enforce, observe)):
+        rollout = before.rollout
+    else:
+        rollout = Rollout(mode, enforce, observe)
+        rollout.refuse_unknown(tool.name for tool in contract.tools)
+
+    kept_ledger = before.ledger if before is not None and ledger is None else given_ledger(ledger)
     settings = Settings(
         given_policy,
         steering or TieredSteering(),
@@ -680,7 +695,7 @@ def wrap(
         usage_mode,
         api,
         rollout=rollout,
-        ledger=given_ledger(ledger),
+        ledger=kept_ledger,
     )
     if usage_mode not in get_args(UsageMode):
         raise ContractError(f"usage_mode must be one of {', '.join(get_args(UsageMode))}")

@@ -118,7 +118,11 @@ class Ledger:
             "tier": attempt.tier,
             "scope": None if attempt.scope is None else printable(attempt.scope),
             "seconds": round(attempt.seconds, 6),
-            "tokens": {"input": usage.prompt_tokens, "output": usage.completion_tokens},
+            "tokens": {
+                "input": usage.prompt_tokens,
+                "output": usage.completion_tokens,
+                "estimated": usage.is_estimate,
+            },
             "reply": None if attempt.raw is None else self._reply(attempt),
         }
 

@@ -6,6 +6,7 @@ and counted as a reply without a verdict.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -17,12 +18,13 @@ from strictreply.client._sending import CallIO, Io, called, whole_reply
 from strictreply.client._stored import last_response
 from strictreply.client._stored_demands import demands
 from strictreply.contract._contract import Check, Checked, aperform_check, perform_check
+from strictreply.contract._definitions import given
 from strictreply.contract._driving import Done, adrive, advanced, drive, unharmed
 from strictreply.retry._asking import CallPlan
 from strictreply.retry._failures import Failure, classify, failure_of
 from strictreply.retry._flow import Call, Failed, Replied, observed_flow
 from strictreply.sdks._low_requests import Stored
-from strictreply.sdks._observing import Came
+from strictreply.sdks._observing import Brought
 from strictreply.sdks._transport import Transport
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
@@ -59,7 +61,10 @@ class Observation:
 
     @property
     def most_bytes(self) -> int:
-        """The bytes of a stream that are kept to be judged."""
+        """The bytes of a stream that are kept to be judged, none where nothing will be."""
+        if self._plan is None and self._stored is None:
+            return 0
+
         limits: Limits = self._client.contract.limits
         return limits.reply_bytes * ENVELOPE_FACTOR
 
@@ -79,14 +84,14 @@ class Observation:
 
         self._wire = wire
         self._path = path
-        self._sent = sent or {}
+        self._sent = given(sent or {})
         try:
             read = keywords()
             if sent is None:
-                self._sent = dict(read)
+                self._sent = given(read)
             self._plan = self._planned(read)
         except Exception as error:  # noqa: BLE001 - a fault of ours never fails the call
-            self._failed(error)
+            self.failed(error)
 
         self._planning = time.monotonic() - self._begun
 
@@ -97,7 +102,7 @@ class Observation:
             self._path = path
             self._stored = stored
 
-    def judge(self, came: Came) -> None:
+    def judge(self, came: Brought) -> None:
         """Judge what a call has brought, and report it."""
         if self._wire is None:
             return
@@ -106,13 +111,16 @@ class Observation:
         try:
             flow = self._flow(came)
             if flow is not None:
-                noted: Any = self._reported(drive(flow, perform_check), begun)
-                if noted is not None:
-                    noted.close()  # of an async client whose task was cancelled
+                attempt = drive(flow, perform_check)
+                self._report(attempt, begun)
+                with unharmed("on_attempt"):
+                    noted = self._tell(attempt)
+                    if inspect.iscoroutine(noted):
+                        noted.close()  # of an async client whose task was cancelled
         except Exception as error:  # noqa: BLE001 - a fault of ours never fails the call
-            self._failed(error)
+            self.failed(error)
 
-    async def ajudge(self, came: Came) -> None:
+    async def ajudge(self, came: Brought) -> None:
         """Do as :meth:`judge` does, for an async client."""
         if self._wire is None:
             return
@@ -121,20 +129,22 @@ class Observation:
         try:
             flow = self._flow(came)
             if flow is not None:
-                noted = self._reported(await adrive(flow, aperform_check), begun)
-                if noted is not None:
-                    with unharmed("on_attempt"):
+                attempt = await adrive(flow, aperform_check)
+                self._report(attempt, begun)
+                with unharmed("on_attempt"):
+                    noted = self._tell(attempt)
+                    if noted is not None:
                         await noted
         except Exception as error:  # noqa: BLE001 - as in the twin
-            self._failed(error)
+            self.failed(error)
 
-    def _flow(self, came: Came) -> Generator[Check, Checked, Attempt] | None:
+    def _flow(self, came: Brought) -> Generator[Check, Checked, Attempt] | None:
         """Return what judges a reply, None where there is nothing to judge."""
         self._plan = ask = self._asked(came)
         event = None if ask is None else self._event(ask, came)
         return None if ask is None or event is None else observed_flow(ask, self._sent, event)
 
-    def _failed(self, error: Exception) -> None:
+    def failed(self, error: Exception) -> None:
         """Count a reply without a verdict, and log why."""
         is_request = isinstance(error, ContractError | NotImplementedError)
         with unharmed("telemetry"):
@@ -154,7 +164,7 @@ class Observation:
             model = self._sent.get("model")
             telemetry.unjudged(self._client.unwrapped, api, str(model or ""), why)
 
-    def _asked(self, came: Came) -> CallPlan | None:
+    def _asked(self, came: Brought) -> CallPlan | None:
         """Return what was asked, None where no reply to it can be judged."""
         if self._stored is not None:
             keywords = self._stored_keywords(self._stored, came)
@@ -173,7 +183,7 @@ class Observation:
         plan: CallPlan = self._client._beside_plan(self._wire, keywords, answer)  # noqa: SLF001
         return plan
 
-    def _stored_keywords(self, stored: Stored, came: Came) -> JSONObject | None:
+    def _stored_keywords(self, stored: Stored, came: Brought) -> JSONObject | None:
         """Return what a stored reply says of its request; None where there is no reply."""
         wire: Any = self._wire
         plain: JSON = {}
@@ -193,7 +203,7 @@ class Observation:
         transport: Transport = self._client._guard.namespaces.transport(self._path)  # noqa: SLF001
         return transport
 
-    def _event(self, ask: CallPlan, came: Came) -> Replied | Failed | None:
+    def _event(self, ask: CallPlan, came: Brought) -> Replied | Failed | None:
         """Return what the call has brought as an event of the loop; None for nothing to judge."""
         seconds = time.monotonic() - self._begun
         error = came.error
@@ -220,24 +230,26 @@ class Observation:
 
         if came.is_stream and isinstance(error, Exception):
             return Failed(failure_of(error), seconds, cut=relay.assembly.came())
-        if came.is_stream and not came.is_ended and not relay.assembly.is_done:
+        # an iterator of objects that was left says nothing of its end
+        is_whole = came.is_ended or (relay.assembly.is_done and came.http is not None)
+        if came.is_stream and not is_whole:
             self.unjudged("abandoned")
             return None
 
         return replace(event, seconds=seconds, before=0.0)
 
-    def _reported(self, attempt: Attempt, begun: float) -> Awaitable[None] | None:
-        """Report an attempt; return what is to be awaited of it."""
+    def _report(self, attempt: Attempt, begun: float) -> None:
+        """Report an attempt to telemetry."""
         judging = self._planning + time.monotonic() - begun
         telemetry = self._client._guard.settings.telemetry  # noqa: SLF001
         if telemetry is not None:
             with unharmed("telemetry"):
                 telemetry.observed(self._plan, self._client.unwrapped, attempt, judging=judging)
 
-        told: Awaitable[None] | None = self._client._told(  # noqa: SLF001
-            attempt,
-            self._client._ledger_of(self._plan),  # noqa: SLF001
-        )
+    def _tell(self, attempt: Attempt) -> Awaitable[None] | None:
+        """Tell the ledger and the watcher of an attempt; return what is to be awaited of it."""
+        ledger = self._client._ledger_of(self._plan)  # noqa: SLF001
+        told: Awaitable[None] | None = self._client._told(attempt, ledger)  # noqa: SLF001
         return told
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeAlias
+from typing import Any, Generic, TypeAlias
 
 from strictreply.contract._contract import Contract
 from strictreply.contract._early_stop import EarlyStop
@@ -300,6 +300,48 @@ class ChunkRelay(Relay):
         for event in self._sent.rest(response, came):
             is_piece = is_read and "response" not in event
             yield ChunkRead(event, event, is_exact=True) if is_piece else event
+
+
+class PartialRelay(ChunkRelay):
+    """Passes chunks on where only some tools are enforced.
+
+    A reply whose faults are only observed goes out in the chunks in which it came.
+    """
+
+    def begin(self, asks_for: AsksFor, *, corrects: bool = False) -> None:
+        """Begin with the stream of one ask, which is handed on as it came if nothing went out."""
+        self._is_alone = not self._has_passed
+        self._reached = 0
+        # the chunks that have not gone out, each with whether it may
+        self._unsent: deque[tuple[ChunkRead, bool]] = deque()
+        super().begin(asks_for, corrects=corrects)
+
+    def passed(self, came: ChunkRead, assembly: Assembly) -> list[object]:
+        """Return what :class:`ChunkRelay` does."""
+        self._reached += 1
+        return super().passed(came, assembly)
+
+    def feed(self, came: ChunkRead) -> list[object]:
+        """Take one chunk; it is kept until it has gone out."""
+        before = self._reached
+        pieces = super().feed(came)
+        self._unsent.append((came, self._reached > before))
+
+        # they go out in order, each as one piece
+        for _ in pieces:
+            while not self._unsent.popleft()[1]:
+                pass
+
+        return pieces
+
+    def handed_on(self, response: JSONObject, *, spliced: bool) -> Iterable[object]:
+        """Return what goes out at last of a reply whose faults are only observed."""
+        if spliced or not self._is_alone:
+            no_reply: Any = None
+            return self.released(no_reply, response)
+
+        # the end of the stream is written behind them
+        return [came.kept for came, _ in self._unsent if not came.is_end]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeAlias, get_args
 
+from strictreply.contract._tool import must_be_awaited
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
 from strictreply.values._limits import Mode
@@ -24,6 +25,9 @@ GivenTools: TypeAlias = Collection[str] | Callable[[], Collection[str]] | None
 
 GivenShare: TypeAlias = float | Callable[[], float] | None
 """A part of all calls, from 0 to 1, or a function without arguments that returns it."""
+
+_OTHERS_MODES = frozenset({"json", "md_json", "tools", "native", "text", "prompted", "functions"})
+"""What ``mode=`` is in other libraries."""
 
 logger = logging.getLogger("strictreply")
 
@@ -58,10 +62,11 @@ class Rollout:
     Where none of them is given, the environment counts: ``STRICTREPLY_MODE``,
     ``STRICTREPLY_ENFORCE`` (names of tools, with commas between them) and ``STRICTREPLY_OBSERVE``.
     A value that is wrong, or a function that raises, leaves the last good value in force, and is
-    logged once. Raises ContractError for a wrong value that is given itself.
+    logged once. Raises ContractError for a wrong value that is given itself, and for a function
+    that would have to be awaited.
     """
 
-    __slots__ = ("_enforce", "_fixed", "_mode", "_share")
+    __slots__ = ("_enforce", "_fixed", "_mode", "_named", "_share")
 
     def __init__(
         self, mode: GivenMode = None, enforce: GivenTools = None, observe: GivenShare = None
@@ -72,15 +77,11 @@ class Rollout:
         self._enforce = _Setting("enforce", enforce, _tools_of, is_environments=is_environments)
         self._share = _Setting("observe", observe, _share_of, is_environments=is_environments)
 
+        self._named: set[str] = set()
         # what nothing changes is read once
         self._fixed: Enforcement | None = None
         if not is_environments and not any(map(callable, given)) and self._share.now() in (None, 1):
             self._fixed = self._read()
-
-        if mode == "enforce" and enforce is not None:
-            raise ContractError(
-                'mode="enforce" enforces every tool: leave enforce= out, or pass mode="observe"'
-            )
 
     def now(self) -> Enforcement:
         """Return how far a reply is enforced now."""
@@ -93,7 +94,7 @@ class Rollout:
         if mode is None:
             mode = "enforce" if tools is None and share is None else OBSERVING
 
-        if mode == "enforce":
+        if mode == "enforce" and not tools:
             return WHOLE
         if mode == "off":
             return Enforcement(frozenset(), is_judged=False)
@@ -101,18 +102,35 @@ class Rollout:
         is_sampled = share is None or share >= 1 or random.random() < share  # noqa: S311
         return Enforcement(tools or frozenset(), is_sampled)
 
+    def note(self, enforced: frozenset[str], callable_: Collection[str]) -> None:
+        """Log once of each enforced tool that a request with tools does not have.
+
+        It may be misspelt, and then is never enforced; nothing is logged of one that was seen.
+        """
+        if not callable_:
+            return
+
+        missing = enforced.difference(callable_) - self._named
+        self._named |= enforced
+        for name in sorted(missing):
+            logger.warning("enforce= names %r, which is no tool of this request", printable(name))
+
     def refuse_unknown(self, declared: Iterable[str]) -> None:
-        """Raise ContractError for an enforced tool that is none of those declared, if any are."""
+        """Raise ContractError for an enforced tool whose name is nearly that of a declared one.
+
+        Any other may be declared by the requests.
+        """
         given = self._enforce.given
         known = list(declared)
         if not known or callable(given) or given is None:
             return
 
-        unknown = sorted(_tools_of(given) - set(known))
-        if unknown:
-            near = get_close_matches(unknown[0], known, 1)
-            meant = f"; did you mean {near[0]!r}?" if near else f": {', '.join(known)}"
-            raise ContractError(f"enforce= names {unknown[0]!r}, which is no declared tool{meant}")
+        for name in sorted(_tools_of(given) - set(known)):
+            near = get_close_matches(name, known, 1)
+            if near:
+                raise ContractError(
+                    f"enforce= names {name!r}, which is no declared tool; did you mean {near[0]!r}?"
+                )
 
 
 class _Setting:
@@ -123,6 +141,9 @@ class _Setting:
     def __init__(
         self, name: str, given: Any, read: Callable[[Any], Any], *, is_environments: bool
     ) -> None:
+        if callable(given) and must_be_awaited(given):
+            raise ContractError(f"{name}= must be a plain function: nothing awaits an async one")
+
         self.given = given
         self._variable = f"STRICTREPLY_{name.upper()}" if is_environments else ""
         self._name = name
@@ -162,9 +183,10 @@ def _mode_of(given: object) -> Mode:
             return found
 
     words = ", ".join(get_args(Mode))
+    is_others = isinstance(given, str) and given.lower() in _OTHERS_MODES
+    more = " (how a contract is asked for is channel=, native or text)" if is_others else ""
     raise ContractError(
-        f"mode must be one of {words}, or a function that returns one, not {_shown(given)} "
-        "(how a contract is asked for is channel=, native or text)"
+        f"mode must be one of {words}, or a function that returns one, not {_shown(given)}{more}"
     )
 
 
@@ -177,7 +199,7 @@ def _tools_of(given: object) -> frozenset[str]:
     if not all(isinstance(one, str) for one in names):
         raise ContractError(
             'enforce must be names of tools, as in enforce={"refund"}, or a function that returns '
-            f"them, not {_shown(given)}"
+            f"them, not {_shown_items(names)}"
         )
 
     return frozenset(name.strip() for name in names if name.strip())
@@ -196,6 +218,11 @@ def _share_of(given: object) -> float:
         )
 
     return float(share)
+
+
+def _shown_items(names: list[Any]) -> str:
+    wrong = next(one for one in names if not isinstance(one, str))
+    return "nothing" if wrong is None else f"a list with a {type(wrong).__name__} in it"
 
 
 def _shown(given: object) -> str:

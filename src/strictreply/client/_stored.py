@@ -110,8 +110,9 @@ class _Fetching:
         keywords = demands(self.contract, self._wire, plain)
         keywords[self._wire.conversation] = []
 
+        now = self.client._guard.settings.rollout.now()  # noqa: SLF001
         ask: CallPlan = self.client._ask(  # noqa: SLF001
-            keywords, drop_in=self._wire, answer=self._stored.answer, way=self.way
+            keywords, now, drop_in=self._wire, answer=self._stored.answer, way=self.way
         )
         once = replace(ask.policy, max_retries=0, transport_retries=0, deadline=self._left)
         model = peek(plain, "model")

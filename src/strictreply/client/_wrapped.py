@@ -16,8 +16,8 @@ from pydantic import BaseModel
 from strictreply.client._kept_shapes import KeptShapes
 from strictreply.client._ledger import Ledger, LedgerOfCall
 from strictreply.client._observing import Observation
-from strictreply.client._relay import ChunkRelay, EventRelay, Relay
-from strictreply.client._rollout import Rollout
+from strictreply.client._relay import ChunkRelay, EventRelay, PartialRelay, Relay
+from strictreply.client._rollout import WHOLE, Enforcement, Rollout
 from strictreply.client._sending import (
     NOTHING,
     CallIO,
@@ -31,13 +31,14 @@ from strictreply.contract._correcting import Steering
 from strictreply.contract._definitions import given
 from strictreply.contract._driving import unharmed
 from strictreply.retry._asking import CallPlan
+from strictreply.retry._constraining import unheld_by
 from strictreply.retry._flow import Ended, HandedOn, Outcome
 from strictreply.retry._next_request import undressed
 from strictreply.retry._policy import RetryPolicy, end_at, is_transport_fault
 from strictreply.retry._shaping import own_request, shaped
 from strictreply.retry._steering import TieredSteering
 from strictreply.sdks._errors import as_sdks_too
-from strictreply.sdks._known import sdk_behind, sdk_for
+from strictreply.sdks._known import sdk_behind, sdk_for, strict_provider
 from strictreply.sdks._namespaces import FORMS, Call, Namespaces, class_over, no_door
 from strictreply.sdks._transport import CallForm
 from strictreply.values._errors import ContractError, must_be, must_have
@@ -314,17 +315,19 @@ class Settings:
 
 
 class EndpointRefusals:
-    """What endpoints refuse of our additions, by address and model.
+    """What endpoints refuse of our additions, or do not hold replies to, by address and model.
 
-    It is learnt once a request without the addition was served. At most :data:`MAX_ENDPOINTS` are
-    kept. ``warned`` holds the warnings that were given about schemas of requests.
+    A refusal is learnt once a request without the addition was served, the other once a reply broke
+    the constraint that its request had. At most :data:`MAX_ENDPOINTS` are kept of each. ``warned``
+    holds the warnings that were given about schemas of requests.
     """
 
-    __slots__ = ("_known", "warned")
+    __slots__ = ("_known", "_unheld", "warned")
 
     def __init__(self) -> None:
         self.warned: set[str] = set()
         self._known: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
+        self._unheld: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
 
     def unwanted(self, client: object, base: Request) -> frozenset[str]:
         """Return what an endpoint is known to refuse."""
@@ -333,19 +336,42 @@ class EndpointRefusals:
 
         return self._known.get(_endpoint(client, base), frozenset())
 
+    def unheld(self, client: object, base: Request) -> frozenset[str]:
+        """Return what an endpoint is known to take, and not to hold its replies to."""
+        if not self._unheld:
+            return frozenset()
+
+        return self._unheld.get(_endpoint(client, base), frozenset())
+
     def learn(self, client: object, base: Request, attempts: tuple[Attempt, ...]) -> None:
-        """Remember what was refused in a call, as far as a later attempt without it was served."""
+        """Remember what was refused in a call, as far as a later attempt without it was served.
+
+        Also the constraints that its replies broke.
+        """
+        if not attempts[1:]:
+            return
+
+        endpoint = _endpoint(client, base)
+        _remember(self._unheld, endpoint, unheld_by(attempts))
         served = [number for number, one in enumerate(attempts) if one.failure is None]
         refused = {
             name for one in attempts[: max(served, default=0)] for name in one.dropped_params
         }
-        if not refused:
-            return
+        _remember(self._known, endpoint, frozenset(refused))
 
-        endpoint = _endpoint(client, base)
-        self._known[endpoint] = self._known.pop(endpoint, frozenset()) | refused
-        while len(self._known) > MAX_ENDPOINTS:
-            self._known.popitem(last=False)
+
+def _remember(
+    known: OrderedDict[tuple[str, str], frozenset[str]],
+    endpoint: tuple[str, str],
+    names: frozenset[str],
+) -> None:
+    """Add names to what is known of an endpoint; the oldest endpoint is forgotten for it."""
+    if not names:
+        return
+
+    known[endpoint] = known.pop(endpoint, frozenset()) | names
+    while len(known) > MAX_ENDPOINTS:
+        known.popitem(last=False)
 
 
 def _endpoint(client: object, base: Request) -> tuple[str, str]:
@@ -500,7 +526,8 @@ class Wrapped(Generic[A_co]):
         given: JSONObject = {**keywords}
         given.pop("stream", None)
         replay = wire_named(given.get("api") or self.api).replay
-        return self._ask({replay.keyword: [], **given}).contract
+        now = self._guard.settings.rollout.now()
+        return self._ask({replay.keyword: [], **given}, now).contract
 
     def watched(self, on_attempt: OnAttempt) -> Self:
         """Return a copy that calls ``on_attempt`` with every attempt, too.
@@ -536,8 +563,15 @@ class Wrapped(Generic[A_co]):
 
     def _beside(self) -> Observation | None:
         """Return what judges the next call beside it; None where its reply is enforced."""
-        now = self._guard.settings.rollout.now()
-        return Observation(self, is_judged=now.is_judged) if now.is_beside else None
+        settings = self._guard.settings
+        now = settings.rollout.now()
+        if not now.is_beside:
+            return None
+
+        # a verdict that nobody is told costs nothing
+        watching = (settings.on_attempt, settings.ledger, settings.telemetry)
+        is_watched = watching != (None, None, None) or logger.isEnabledFor(logging.DEBUG)
+        return Observation(self, is_judged=now.is_judged and is_watched)
 
     @property
     def _is_beside(self) -> bool:
@@ -559,11 +593,12 @@ class Wrapped(Generic[A_co]):
                 'was wrapped with mode="enforce"'
             )
 
-        return self._ask(keywords)
+        return self._ask(keywords, WHOLE)
 
     def _ask(
         self,
         keywords: JSONObject,
+        enforcement: Enforcement,
         drop_in: Wire | None = None,
         answer_format: AnswerFormat | None = None,
         answer: type | None = None,
@@ -583,11 +618,11 @@ class Wrapped(Generic[A_co]):
         if policy is not settings.policy or steering is not settings.steering:
             settings = replace(settings, policy=policy, steering=steering)
 
-        contract = self._contract_in(keywords)
+        contract = self._sent_to_server(self._contract_in(keywords), wire)
         warned = None if drop_in is None else guard.learnt.warned
         request = self._request_in(wire, keywords, answer)
 
-        enforced = settings.rollout.now().tools
+        enforced = enforcement.tools
         own = own_request(request, warned) if enforced else None
         if enforced is not None:
             # a declared tool judges its calls, also where the request says it in words of its own
@@ -598,6 +633,9 @@ class Wrapped(Generic[A_co]):
             contract = contract.replace(parallel=True)
 
         contract, base = shaped(contract, request, warned)
+        if enforced:
+            settings.rollout.note(enforced, contract.callable_names)
+
         base = guard.stored_ids.known_to_server(base)
         if answer_format is not None:
             base = replace(base, format=answer_format)
@@ -622,9 +660,24 @@ class Wrapped(Generic[A_co]):
             unwanted,
             owned,
             wire,
+            unheld=guard.learnt.unheld(guard.inner, base),
             enforced=enforced,
             own_request=own,
         )
+
+    def _sent_to_server(self, contract: Contract, wire: Wire) -> Contract:
+        """Return a contract for calls that the client's server answers.
+
+        Of a server that nobody knows a strict mode that must be asked for is that of its API.
+        """
+        if contract.strict is False and not contract.asks_strictly:
+            return contract
+
+        provider = strict_provider(self._guard.inner)
+        if provider is None and contract.asks_strictly:
+            provider = "anthropic" if wire.name == "messages" else "openai"
+
+        return contract.sent_to(provider)
 
     def _beside_plan(self, wire: Wire, keywords: JSONObject, answer: type | None) -> CallPlan:
         """Read what the keywords of a call demand of its reply; nothing is sent by this plan."""
@@ -654,7 +707,7 @@ class Wrapped(Generic[A_co]):
     def _to_stream(self, keywords: JSONObject) -> tuple[CallPlan, CallIO, EventRelay]:
         ask = _streamed(self._typed(keywords))
         sending = self._sending(ask)
-        relay = EventRelay(ask.contract, ask.wire, stops_early=ask.policy.early_stop != "off")
+        relay = EventRelay(ask.contract, ask.wire, stops_early=_stops_early(ask))
         return ask, sending, relay
 
     def _note(self, attempt: Attempt, sending: CallIO) -> Awaitable[None] | None:
@@ -728,12 +781,13 @@ class Wrapped(Generic[A_co]):
         return _streamed(ask) if wanted else None
 
     def _chunk_relay(self, ask: CallPlan) -> ChunkRelay:
-        return ChunkRelay(
+        # a fault that is only observed ends no stream
+        kind = ChunkRelay if ask.enforced is None else PartialRelay
+        return kind(
             ask.contract,
             ask.wire,
             wants_usage=bool(ask.base.wants_usage),
-            # a fault that is only observed ends no stream
-            stops_early=ask.policy.early_stop != "off" and ask.enforced is None,
+            stops_early=_stops_early(ask),
             # the next request names the response by its id, which must be that of the reply
             waits=ask.base.follows is not None,
         )
@@ -802,7 +856,15 @@ class Wrapped(Generic[A_co]):
         no_reply: Any = None
         transcript: list[Message] = [*ask.base.conversation]
         ended.append(Exchange(no_reply, outcome.attempts, transcript, ask.contract, complete))
-        return () if relay is None else relay.released(no_reply, response)
+        if isinstance(relay, PartialRelay):
+            return relay.handed_on(response, spliced=outcome.spliced)
+
+        return ()
+
+
+def _stops_early(ask: CallPlan) -> bool:
+    """Return whether a stream may be closed before its end: a fault only observed ends none."""
+    return ask.policy.early_stop != "off" and ask.enforced is None
 
 
 def _streamed(ask: CallPlan) -> CallPlan:

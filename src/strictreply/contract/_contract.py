@@ -17,7 +17,9 @@ from strictreply.contract._driving import adrive, drive
 from strictreply.contract._judge import judge_reply
 from strictreply.contract._models import check_issues, refuse_own_failure
 from strictreply.contract._quarantine import CHOICES, by_name, quarantined
+from strictreply.contract._sent_schemas import SentSchemas, sent_schemas
 from strictreply.contract._tool import Tool, is_unchecked, tools_of
+from strictreply.schema._sent_form import StrictProvider
 from strictreply.values._drafts import arguments_place
 from strictreply.values._errors import ContractError, must_be
 from strictreply.values._issues import Issue
@@ -30,6 +32,7 @@ from strictreply.values._limits import (
     Extraction,
     Formats,
     Limits,
+    Strict,
     TextCalls,
 )
 from strictreply.values._mistakes import IN_WRAP, refuse_unknown
@@ -58,6 +61,7 @@ _WORDS = {
     "dialects": get_args(Dialects),
     "extra": (None, *get_args(Extra)),
     "formats": (None, *get_args(Formats)),
+    "strict": ("auto", True, False),
 }
 
 
@@ -106,6 +110,8 @@ class ContractKeywords(TypedDict, total=False):
     """The size limits of a reply."""
     quarantine: bool
     """Whether a wrong tool is left out with a warning, in place of raising."""
+    strict: Strict
+    """Whether a provider's strict mode is asked for, with the schemas in the form it takes."""
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -181,6 +187,15 @@ class Contract(Generic[A_co]):
     """The names of the tools that stand in a namespace; None where none do."""
     quarantined: Mapping[str, Issue] = field(default_factory=dict[str, Issue])
     """The fault of each tool that was left out, by its name."""
+    strict: Strict = "auto"
+    """Whether a provider's strict mode is asked for.
+
+    ``auto`` asks for it where the provider is known and a schema has a form that it enforces,
+    ``True`` raises ContractError where one has none, ``False`` sends schemas as they are declared.
+    The full schema judges what comes in any case.
+    """
+    provider: StrictProvider | None = None
+    """Who is sent the schemas of a call; None where that is not known."""
 
     @overload
     def __init__(
@@ -265,6 +280,33 @@ class Contract(Generic[A_co]):
     def __repr__(self) -> str:
         """Show the channel and the tools."""
         return f"Contract(channel={self.channel!r}, tools=[{self.tool_list}])"
+
+    @cached_property
+    def asks_strictly(self) -> bool:
+        """Whether a strict mode must be asked for, whoever serves the call."""
+        return self.strict is True or any(tool.strict is True for tool in self.tools)
+
+    def sent_to(self, provider: StrictProvider | None) -> Self:
+        """Return the same contract for calls that a provider serves."""
+        if provider == self.provider:
+            return self
+        if provider not in self._sent_to:
+            self._sent_to[provider] = self.replace(provider=provider)
+
+        return self._sent_to[provider]
+
+    @cached_property
+    def _sent_to(self) -> dict[StrictProvider | None, Self]:
+        return {}
+
+    @cached_property
+    def sent(self) -> SentSchemas | None:
+        """What of it is sent in the provider's strict mode; None for nothing."""
+        if self.provider is None or self.channel != "native":
+            return None
+
+        answer = self.answer if self.answer_style == "union" else None
+        return sent_schemas(self.tools, answer, self.strict, self.provider)
 
     @cached_property
     def by_name(self) -> Mapping[str, Tool]:

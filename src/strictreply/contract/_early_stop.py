@@ -33,6 +33,7 @@ from strictreply.contract._channels import is_final_answer, judge_args, judge_na
 from strictreply.reading._decoding import THINK_CLOSE, THINK_OPEN
 from strictreply.reading._incremental import IncrementalReader, Partial, Stop
 from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Place, object_of, text_place
+from strictreply.schema._sent_form import VALUE, SentForm
 from strictreply.values._drafts import CALLS_PLACE, TEXT_PLACE, arguments_place, name_place
 from strictreply.values._issues import Code, Issue, pointer_tokens
 from strictreply.values._limits import JSON, Limits, Work, utf8_size
@@ -95,7 +96,8 @@ class EarlyStop:
             self._answer = _Text(contract, _union(contract), partial(_judge_union, contract), "")
         elif schema is not None and not self._own and contract.answer_style == "union":
             explain = partial(contract.answer.judge, at=TEXT_PLACE)
-            self._answer = _Text(contract, schema.live.root, explain, TEXT_PLACE)
+            place = ANYTHING if _answers_otherwise(contract) else schema.live.root
+            self._answer = _Text(contract, place, explain, TEXT_PLACE)
 
         # beside calls the content may say anything
         may_call = contract.choice != "none" and bool(contract.tools)
@@ -178,6 +180,10 @@ class EarlyStop:
             paths = tuple(path[len(at) :] for path in partial.open if path.startswith(at))
             partial = Partial(value["answer"], paths)
 
+        sent = self._contract.sent
+        if partial is not None and sent is not None and sent.answer is not None:
+            partial = _declared_part(partial, sent.answer)
+
         if partial is None or answer.adapter is None:
             return partial
 
@@ -186,6 +192,34 @@ class EarlyStop:
             self._typed = PartialAnswer(answer.kind, answer.adapter, names, answer.extra)
 
         return replace(partial, answer=self._typed.grown(partial))
+
+
+def _answers_otherwise(contract: Contract) -> bool:
+    """Return whether an answer comes in another form than it is declared, to be judged as a whole.
+
+    It is what a provider is sent for its strict mode: only its JSON can be followed.
+    """
+    answer = None if contract.sent is None else contract.sent.answer
+    return answer is not None and answer.restored is not None
+
+
+def _declared_part(partial: Partial[object], form: SentForm) -> Partial[object] | None:
+    """Return what there is of an answer in the form that a provider was sent, as it is declared.
+
+    None before it begins.
+    """
+    if form.restored is None:
+        return partial
+    if not form.is_wrapped:
+        return Partial(form.restored(partial.value), partial.open)
+
+    value = partial.value
+    if not isinstance(value, dict) or VALUE not in value:
+        return None
+
+    at = f"/{VALUE}"
+    paths = tuple(path[len(at) :] for path in partial.open if path.startswith(at))
+    return Partial(form.restored({VALUE: value[VALUE]}), paths)
 
 
 class _Followed:
@@ -362,6 +396,11 @@ def _answer_place(contract: Contract) -> Place:
 def _args_place(contract: Contract, name: str) -> Place:
     if is_final_answer(contract, name):
         return Place((object_of({"answer": _answer_place(contract)}),))
+
+    sent = None if contract.sent is None else contract.sent.tools.get(name)
+    if sent is not None and sent.form.restored is not None:
+        return ANYTHING.only("object")
+
     return contract.by_name[name].parameters.live.root.only("object")
 
 

@@ -49,7 +49,16 @@ from strictreply.values._errors import (
     warn_of_declaration,
 )
 from strictreply.values._issues import quote
-from strictreply.values._limits import JSON, Extra, Formats, JSONObject, Work, is_count, is_duration
+from strictreply.values._limits import (
+    JSON,
+    Extra,
+    Formats,
+    JSONObject,
+    Strict,
+    Work,
+    is_count,
+    is_duration,
+)
 from strictreply.values._mistakes import IN_TOOLS, refuse_unknown
 from strictreply.values._replies import Invalid, ToolCall
 from strictreply.wires._members import peek
@@ -66,12 +75,18 @@ _NOT_AWAITED = "the tool {!r} is async; await arun(), or wrap an async client"
 
 
 class Execution(TypedDict, total=False):
-    """How a tool is run in a loop; :class:`Tool` says what each means."""
+    """How a tool is run in a loop, and sent; :class:`Tool` says what each means."""
 
     needs_approval: bool
+    """Whether a tool loop pauses before a call until it is approved."""
     timeout: float | None
+    """Seconds that one call in a tool loop may take."""
     repeatable: bool
+    """Whether the same call may have another result the next time."""
     max_failures: int | None
+    """Failed calls in a row that end a run."""
+    strict: Strict | None
+    """Whether a provider's strict mode is asked for; None for what the contract says."""
 
 
 class ToolKeywords(Execution, total=False):
@@ -111,6 +126,8 @@ class ToolOrigin:
 
     Its arguments are that text.
     """
+    is_strangers: bool = False
+    """Whether it came in a request of the API's own form, and is sent as it came."""
     context: tuple[ContextParameter, ...] = ()
     """The parameters of the function that get what :meth:`Tool.with_context` is given."""
 
@@ -162,6 +179,11 @@ class Tool(Generic[P, R_co]):
 
     None means the loop's limit.
     """
+    strict: Strict | None = None
+    """Whether a provider's strict mode is asked for; None for what the contract says.
+
+    ``True`` raises ContractError where the schema has no form that the provider enforces.
+    """
     origin: ToolOrigin = field(default=ToolOrigin(), repr=False)
     """What the tool was declared by."""
     definition: JSONObject = field(init=False, repr=False)
@@ -182,6 +204,9 @@ class Tool(Generic[P, R_co]):
             raise ContractError(
                 f"the timeout of tool {self.name!r} must be a number of seconds above 0, or None"
             )
+
+        if self.strict not in ("auto", True, False, None):
+            raise ContractError(f"strict of tool {self.name!r} must be 'auto', True, False or None")
 
         if self.max_failures is not None and not is_count(self.max_failures, 1):
             raise ContractError(
@@ -703,7 +728,7 @@ def _strangers(
         read.name,
         read.description,
         parameters,
-        origin=ToolOrigin(strict=read.strict, vendor=read.vendor),
+        origin=ToolOrigin(strict=read.strict, vendor=read.vendor, is_strangers=True),
         **how,
     )
 

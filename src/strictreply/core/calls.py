@@ -1,5 +1,13 @@
 """The steps of one call: clients, failures, budgets, corrections, and the effects of a flow."""
 
+from strictreply.client._rollout import (
+    WHOLE,
+    Enforcement,
+    GivenMode,
+    GivenShare,
+    GivenTools,
+    Rollout,
+)
 from strictreply.contract._driving import apause, pause, skipped, unharmed
 from strictreply.retry._failures import ExchangeStopped, retry_after
 from strictreply.retry._policy import LATE_KINDS, Again, End, NextStep, is_transport_fault
@@ -30,10 +38,16 @@ __all__ = [
     "MIN_CREDENTIAL_CHARS",
     "OUR_NAMES",
     "REDACTED",
+    "WHOLE",
     "Again",
     "End",
+    "Enforcement",
     "ExchangeStopped",
+    "GivenMode",
+    "GivenShare",
+    "GivenTools",
     "NextStep",
+    "Rollout",
     "apause",
     "credentials_of",
     "fault_lines",

@@ -16,11 +16,12 @@ from strictreply.contract._channels import (
     admits_answer,
     answer_format,
     answer_instructions,
+    constraint_schema,
     instructions,
-    union_schema,
 )
 from strictreply.contract._contract import Contract
 from strictreply.contract._definitions import given
+from strictreply.contract._sent_schemas import SentSchemas
 from strictreply.contract._tool import Tool, tools_of, unheld_words
 from strictreply.retry._scoping import Scope, part_words
 from strictreply.schema import Schema
@@ -312,7 +313,7 @@ def demanding(
     if contract.channel == "text":
         return _in_text(contract, request, unwanted, scope)
 
-    added = _usage_added(request, unwanted)
+    added = usage_added(request, unwanted)
     tools = _tools(contract)
     choice = _choice(contract) if tools else None
     is_callers = is_own and (contract.choice != "auto" or bool(contract.offered))
@@ -325,6 +326,9 @@ def demanding(
     if tools and parallel is None and (several or not contract.parallel):
         added.add(PARALLEL)
         parallel = contract.parallel
+
+    if _is_format_refused(contract):
+        unwanted |= {FORMAT}
 
     wanted = request.format
     if wanted is None and _has_structured_answer(contract):
@@ -341,12 +345,48 @@ def demanding(
         format=wanted,
         asks_usage=USAGE in added,
         added=frozenset(added),
+        undressed=None,
     )
+    if contract.sent is not None and scope_is_whole(scope):
+        asked = _strictly_sent(contract.sent, asked)
+        added = {*asked.added}
+
     refused = added & unwanted
     return asked.without(refused) if refused else asked
 
 
-def _usage_added(request: Request, unwanted: frozenset[str]) -> set[str]:
+def scope_is_whole(scope: Scope | None) -> bool:
+    """Return whether whole calls or a whole reply are asked for, and no value of one."""
+    return scope is None or scope.part is None
+
+
+def _strictly_sent(sent: SentSchemas, request: Request) -> Request:
+    """Return a request with the schemas that a provider enforces, in the form it takes."""
+    tools = tuple(sent.tools.get(tool.name, tool) for tool in request.tools)
+    wanted = request.format
+    is_ours = FORMAT in request.added and isinstance(wanted, AnswerFormat)
+    if is_ours and isinstance(wanted, AnswerFormat) and sent.answer is not None:
+        wanted = replace(wanted, schema=sent.answer.document, is_strict=True)
+    if wanted is request.format and tools == request.tools:
+        return request
+
+    added = request.added | {sent.name}
+    return replace(request, tools=tools, format=wanted, added=added, undressed=request)
+
+
+def _is_format_refused(contract: Contract) -> bool:
+    """Return whether it is known that the server refuses the schema of the answer.
+
+    Anthropic takes none that it does not enforce: such an answer is asked for in words.
+    """
+    is_asked = contract.provider == "anthropic" and contract.strict is not False
+    if not is_asked or contract.answer.schema is None:
+        return False
+
+    return contract.sent is None or contract.sent.answer is None
+
+
+def usage_added(request: Request, unwanted: frozenset[str]) -> set[str]:
     """Return that the usage of a stream is asked for: an attempt has it like any other."""
     is_asked = request.is_stream and request.wants_usage is None and USAGE not in unwanted
     return {USAGE} if is_asked else set()
@@ -360,7 +400,7 @@ def _has_structured_answer(contract: Contract) -> bool:
 def _in_text(
     contract: Contract, request: Request, unwanted: frozenset[str], scope: Scope | None
 ) -> Request:
-    schema: JSON = union_schema(contract)
+    schema: JSON = constraint_schema(contract)
     words = instructions(contract)
 
     if scope is not None and scope.part is not None:
@@ -371,7 +411,7 @@ def _in_text(
 
     # the schema of what is asked for: the caller's bare schema would refuse that
     ours = AnswerFormat("json_schema", schema, "reply")
-    added = _usage_added(request, unwanted)
+    added = usage_added(request, unwanted)
 
     return replace(
         request,

@@ -256,9 +256,23 @@ def example_for(context: CorrectionContext) -> JSON:
     """
     for places in _to_show(context):
         for example in _examples(context, places):
-            return example
+            return _as_sent(context, example)
 
     return None
+
+
+def _as_sent(context: CorrectionContext, example: JSON) -> JSON:
+    """Return an example in the form in which its schema is sent."""
+    sent = context.contract.sent
+    if sent is None:
+        return example
+
+    tool = None if context.tool is None else sent.tools.get(context.tool)
+    form = sent.answer if context.tool is None else None
+    if tool is not None:
+        form = tool.form
+
+    return example if form is None or form.sent is None else form.sent(example)
 
 
 def _to_show(context: CorrectionContext) -> Iterator[_Places]:

@@ -12,14 +12,17 @@ R = TypeVar("R")
 
 
 def called_with(variable: ContextVar[V], value: V, call: Callable[[], R]) -> R:
-    """Make a call, or return an awaitable of it, while a variable has a value."""
+    """Make a call, or return an awaitable of it, while a variable has a value.
+
+    What can be iterated, too, as the pages of the SDK can, is returned itself.
+    """
     token = variable.set(value)
     try:
         called = call()
     finally:
         variable.reset(token)
 
-    if not inspect.isawaitable(called):
+    if not inspect.isawaitable(called) or hasattr(called, "__aiter__"):
         return called
 
     async def called_later() -> object:

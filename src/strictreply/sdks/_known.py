@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
+from strictreply.schema._sent_form import StrictProvider
 from strictreply.sdks._anthropic import ANTHROPIC
 from strictreply.sdks._openai import OPENAI
 from strictreply.sdks._sdk import SDK
 
 SDKS: list[SDK] = [OPENAI, ANTHROPIC]
 """The first is the one whose namespaces a client is expected to have of which nothing is known."""
+
+_STRICT_HOSTS: dict[str, StrictProvider] = {
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+}
+"""The servers that are known to have a strict mode, by the ends of their hosts."""
 
 HTTP_LIBRARIES = ("httpx", "httpx2")
 """The HTTP libraries on which an SDK may stand."""
@@ -140,3 +148,18 @@ def behind_module(client: object) -> object:
     found = (sdk.module_client for sdk in SDKS if sdk.package == client.__name__)
     make = next(found, None)
     return client if make is None else make(client)
+
+
+def strict_provider(client: object) -> StrictProvider | None:
+    """Return the provider whose strict mode a client's server has; None for any other server."""
+    return _provider_at(str(getattr(client, "base_url", "")))
+
+
+@lru_cache
+def _provider_at(address: str) -> StrictProvider | None:
+    host = urlsplit(address).hostname or ""
+    for end, provider in _STRICT_HOSTS.items():
+        if host == end or host.endswith(f".{end}"):
+            return provider
+
+    return None

@@ -14,7 +14,7 @@ from strictreply.contract._definitions import given as without_markers
 from strictreply.sdks._calling import called_with
 from strictreply.sdks._known import sdk_for
 from strictreply.sdks._low_requests import CallTarget, Posting, Stored
-from strictreply.sdks._observing import LOW_METHODS, Watch, called_beside, outward
+from strictreply.sdks._observing import LOW_METHODS, SideJudge, called_beside, outward
 from strictreply.sdks._sdk import Door, no_pages
 from strictreply.sdks._transport import CallForm, Transport, passing
 from strictreply.values._limits import JSONObject
@@ -133,7 +133,7 @@ def _made(
         alone = transport.alone
         return getattr(type(alone), name)(alone, *head, **given)
 
-    watch: Watch | None = client._beside()  # noqa: SLF001
+    watch: SideJudge | None = client._beside()  # noqa: SLF001
     if watch is not None:
         return _made_beside(watch, client, place, posting, answer)
 
@@ -155,7 +155,7 @@ def _made(
 
 
 def _made_beside(
-    watch: Watch, client: Any, place: CallTarget, posting: Posting, answer: object
+    watch: SideJudge, client: Any, place: CallTarget, posting: Posting, answer: object
 ) -> object:
     """Make a request in the client's own way, and let its reply be judged beside."""
     inner = client.unwrapped
@@ -172,8 +172,15 @@ def _made_beside(
         watch.fetches(door.wire, place.path, stored)
     elif place.brings == "reply" and name != "get_api_list":
         watch.asks(door.wire, place.path, None, partial(_read, client, place.path, posting, answer))
+    else:
+        return _passed(inner, name, head, given)
 
-    return called_beside(watch, inner, lambda seeing: getattr(seeing, name)(*head, **given))
+    return called_beside(
+        watch,
+        inner,
+        lambda seeing: getattr(seeing, name)(*head, **given),
+        wants_stream=bool(given.get("stream")),
+    )
 
 
 def _read(client: object, path: str, posting: Posting, answer: object) -> JSONObject:

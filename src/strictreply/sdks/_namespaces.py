@@ -24,7 +24,7 @@ from strictreply.sdks._low_methods import (
     judged_as,
     stored_by,
 )
-from strictreply.sdks._observing import LOW_METHODS, Watch, method_beside
+from strictreply.sdks._observing import LOW_METHODS, SideJudge, method_beside
 from strictreply.sdks._posting import (
     OUR_KEYWORDS,
     form_in,
@@ -69,7 +69,7 @@ Call: TypeAlias = Callable[[Wire, JSONObject, CallForm, AnswerFormat | None], An
 It returns the response, or an awaitable of it.
 """
 
-Beside: TypeAlias = Callable[[], Watch | None]
+Beside: TypeAlias = Callable[[], SideJudge | None]
 """Returns what judges the next call beside it; None where its reply is enforced."""
 
 
@@ -97,8 +97,15 @@ def class_over(ours: Any, kind: type) -> type:
     if sdk is not None and sdk.websockets:
         members[_WEBSOCKET_URL] = _WebsocketUrl()
 
+    if hasattr(kind, "__del__"):
+        members["__del__"] = _close_nothing
+
     about = {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__}
     return type(kind.__name__, (ours, kind), about | members)
+
+
+def _close_nothing(wrapped: object) -> None:
+    """Keep a wrapped client that is gone from closing the client inside, which may be used on."""
 
 
 class _Kept:
@@ -257,6 +264,8 @@ class Namespaces:
 
         watch = self._beside()
         if watch is not None:
+            if watch.is_judged:
+                keywords = settled(keywords)
             sent = without_ours(keywords)
             watch.asks(transport.wire, path, sent, lambda: dict(keywords))
             return method_beside(watch, self._client, path, "create", sent)
@@ -496,12 +505,17 @@ class _Guarded:
         way = CallForm(form, transport.path, finish)
         return self._strictreply_call(transport.wire, keywords, way, format_)
 
-    def _made_beside(self, watch: Watch, name: str, keywords: JSONObject, answer: object) -> object:
+    def _made_beside(
+        self, watch: SideJudge, name: str, keywords: JSONObject, answer: object
+    ) -> object:
         """Call the client's own method; an ``answer`` of a class is judged by that."""
         transport = self._strictreply_transport
-        sent = without_ours(keywords)
-
         door = transport.door
+        if watch.is_judged:
+            # an iterator is read by us and by the SDK
+            keywords = settled(keywords)
+
+        sent = without_ours(keywords)
 
         def read() -> JSONObject:
             door.check(keywords)

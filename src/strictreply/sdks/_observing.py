@@ -12,7 +12,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from types import MethodType
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -29,6 +29,9 @@ from strictreply.sdks._transport import is_patched, own_decoder
 from strictreply.values._limits import JSONObject
 from strictreply.wires._wire import Wire
 
+CHUNK_BYTES = 256
+"""About how many bytes the event of a chunk has that came as an object."""
+
 LOW_METHODS = ("get", "post", "put", "patch", "request", "get_api_list")
 """The low methods that are guarded for the paths of the APIs."""
 
@@ -36,7 +39,7 @@ outward: ContextVar[Any] = ContextVar("strictreply_outward", default=None)
 """The client one of whose methods was replaced, while a request passes through that method."""
 
 
-class Watch(Protocol):
+class SideJudge(Protocol):
     """Judges what one call brings, beside it; none of its methods raises an Exception."""
 
     @property
@@ -66,12 +69,16 @@ class Watch(Protocol):
         """Judge a stored reply of a namespace, by what it says of its request."""
         ...
 
-    def judge(self, came: Came) -> None:
+    def judge(self, came: Brought) -> None:
         """Take what a call has brought."""
         ...
 
-    async def ajudge(self, came: Came) -> None:
+    async def ajudge(self, came: Brought) -> None:
         """Take what a call of an async client has brought."""
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """Take a fault of ours, by which nothing can be judged."""
         ...
 
 
@@ -82,11 +89,13 @@ class Received(NamedTuple):
 
 
 @dataclass(slots=True)
-class Came:
+class Brought:
     """What one call in a client's own way has brought."""
 
-    watch: Watch
+    watch: SideJudge
     """Takes it when all of it is there."""
+    wants_stream: bool = False
+    """Whether the request asks for a stream."""
     http: HttpResponse | None = None
     """The response; None where it was not seen."""
     value: object = None
@@ -133,7 +142,10 @@ class Came:
 
     def keep(self, piece: Any) -> None:
         """Keep a piece of a stream, as far as it is to be judged."""
-        self._size += len(piece) if isinstance(piece, bytes) else 1
+        if self._is_taken:
+            return
+
+        self._size += len(piece) if isinstance(piece, bytes) else CHUNK_BYTES
         self.is_too_large |= self._size > self.watch.most_bytes
         if self.is_too_large:
             self.pieces.clear()
@@ -146,11 +158,11 @@ class Came:
 
     def take(self, given: Any) -> Any:
         """Take what a call returned, and return it; a stream is judged when it is over."""
-        if self._is_to_come(given):
-            return given if self.http is not None else ObservedChunks(given, self)
+        is_to_come = self._is_seen_later(given)
+        if not is_to_come:
+            self.judge()
 
-        self.judge()
-        return given
+        return _observed(given, self) if is_to_come and self.http is None else given
 
     async def atake(self, waiting: Awaitable[Any]) -> Any:
         """Await what a call of an async client returns, and do as :meth:`take` does."""
@@ -165,11 +177,20 @@ class Came:
             self.judge()
             raise
 
-        if self._is_to_come(given):
-            return given if self.http is not None else ObservedChunks(given, self)
+        is_to_come = self._is_seen_later(given)
+        if not is_to_come:
+            await self.ajudge()
 
-        await self.ajudge()
-        return given
+        return _observed(given, self) if is_to_come and self.http is None else given
+
+    def _is_seen_later(self, given: Any) -> bool:
+        """Return whether the reply is read later, False where a fault of ours leaves it unseen."""
+        try:
+            return self._is_to_come(given)
+        except Exception as error:  # noqa: BLE001 - the members of any object may raise anything
+            self._is_taken = True
+            self.watch.failed(error)
+            return False
 
     def _is_to_come(self, given: Any) -> bool:
         """Return whether the reply is read later, by the caller; then it is seen on its way."""
@@ -178,7 +199,7 @@ class Came:
             self.http = held if is_http(held) else None
 
         if self.http is None:
-            self.is_stream = _is_chunks(given)
+            self.is_stream = self.wants_stream and _is_chunks(given)
             self.value = given
             return self.is_stream
 
@@ -196,13 +217,24 @@ class Came:
         """Let what came be judged, once."""
         if not self._is_taken:
             self._is_taken = True
-            self.watch.judge(self)
+            try:
+                self.watch.judge(self)
+            finally:
+                self._let_go()
 
     async def ajudge(self) -> None:
         """Do as :meth:`judge` does, for an async client."""
         if not self._is_taken:
             self._is_taken = True
-            await self.watch.ajudge(self)
+            try:
+                await self.watch.ajudge(self)
+            finally:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """Hold nothing of what came: an error leads to its frames, and these to this."""
+        self.pieces = []
+        self.http = self.value = self.error = None
 
 
 class _ObservedBody(OuterBody):
@@ -211,7 +243,7 @@ class _ObservedBody(OuterBody):
     It is sync or async as the body behind it.
     """
 
-    def __init__(self, behind: object, came: Came) -> None:
+    def __init__(self, behind: object, came: Brought) -> None:
         super().__init__(behind)
         self._came = came
 
@@ -250,19 +282,30 @@ class _ObservedBody(OuterBody):
             await self._came.ajudge()
 
 
-class ObservedChunks:
+class _ObservedChunks:
     """The chunks of a client that is not the SDK's, seen as they are read.
 
-    All other members are those of its own stream.
+    All other members are those of its own stream, an instance of whose class it is.
     """
 
-    def __init__(self, behind: object, came: Came) -> None:
+    def __init__(self, behind: object, came: Brought) -> None:
         self._behind: Any = behind
         self._came = came
         self._pieces: Any = None
 
+    @property  # type: ignore[misc]  # a class is an attribute like any other to isinstance
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return type(self._behind)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._behind, name)
+
+    def __repr__(self) -> str:
+        return repr(self._behind)
+
+
+class ObservedChunks(_ObservedChunks):
+    """Chunks of a sync client."""
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -285,6 +328,26 @@ class ObservedChunks:
         self._came.keep(piece)
         return piece
 
+    def __enter__(self) -> Self:
+        self._behind.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> Any:
+        try:
+            return self._behind.__exit__(*error)
+        finally:
+            self._came.judge()
+
+    def close(self) -> Any:
+        try:
+            return self._behind.close()
+        finally:
+            self._came.judge()
+
+
+class AsyncObservedChunks(_ObservedChunks):
+    """Chunks of an async client."""
+
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
 
@@ -306,16 +369,6 @@ class ObservedChunks:
         self._came.keep(piece)
         return piece
 
-    def __enter__(self) -> Self:
-        self._behind.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> Any:
-        try:
-            return self._behind.__exit__(*error)
-        finally:
-            self._came.judge()
-
     async def __aenter__(self) -> Self:
         await self._behind.__aenter__()
         return self
@@ -326,6 +379,18 @@ class ObservedChunks:
         finally:
             await self._came.ajudge()
 
+    async def aclose(self) -> Any:
+        try:
+            return await self._behind.aclose()
+        finally:
+            await self._came.ajudge()
+
+
+def _observed(given: object, came: Brought) -> object:
+    """Return the chunks of a client that is not the SDK's, to be seen as they are read."""
+    kind = AsyncObservedChunks if hasattr(given, "__aiter__") else ObservedChunks
+    return kind(given, came)
+
 
 def _is_chunks(given: object) -> bool:
     """Return whether something is a stream of a client that is not the SDK's."""
@@ -335,7 +400,9 @@ def _is_chunks(given: object) -> bool:
     return hasattr(given, "__aiter__") or isinstance(given, Iterable)
 
 
-def called_beside(watch: Watch, client: object, call: Callable[[Any], Any]) -> Any:
+def called_beside(
+    watch: SideJudge, client: object, call: Callable[[Any], Any], *, wants_stream: bool
+) -> Any:
     """Make a call in a client's own way, and return or raise what that does.
 
     ``call`` is given the client to make it by.
@@ -344,7 +411,7 @@ def called_beside(watch: Watch, client: object, call: Callable[[Any], Any]) -> A
     if not watch.is_judged:
         return called_with(outward, client, partial(call, client)) if is_replaced else call(client)
 
-    came = Came(watch)
+    came = Brought(watch, wants_stream)
     made = partial(call, _seeing(client, came))
     try:
         given = called_with(outward, client, made) if is_replaced else made()
@@ -353,17 +420,23 @@ def called_beside(watch: Watch, client: object, call: Callable[[Any], Any]) -> A
         came.judge()
         raise
 
-    return came.atake(given) if inspect.isawaitable(given) else came.take(given)
+    if inspect.iscoroutine(given):
+        return came.atake(given)
+    if inspect.isawaitable(given):
+        watch.failed(NotImplementedError("an awaitable that is no coroutine is not followed"))
+        return given
+
+    return came.take(given)
 
 
-def method_beside(watch: Watch, inner: object, path: str, name: str, sent: JSONObject) -> Any:
+def method_beside(watch: SideJudge, inner: object, path: str, name: str, sent: JSONObject) -> Any:
     """Call a method of a client's own namespace, and return or raise what that does."""
 
     def call(client: Any) -> Any:
         resource = namespace_over(member_at(inner, path), inner, client)
         return getattr(resource, name)(**sent)
 
-    return called_beside(watch, inner, call)
+    return called_beside(watch, inner, call, wants_stream=bool(sent.get("stream")))
 
 
 def namespace_over(resource: Any, inner: object, client: object) -> Any:
@@ -387,7 +460,7 @@ def namespace_over(resource: Any, inner: object, client: object) -> Any:
     return made
 
 
-def _seeing(client: Any, came: Came) -> Any:
+def _seeing(client: Any, came: Brought) -> Any:
     """Return a client over the state of one of the SDK's, which shows what it receives.
 
     Any other client is returned as it is.
@@ -395,26 +468,59 @@ def _seeing(client: Any, came: Came) -> Any:
     if sdk_behind(client) is None:
         return client
 
-    kind: Any = type(client)
-    made: Any = object.__new__(_seeing_class(kind))
-    made.__dict__ = client.__dict__
-    made.came_of_call = came
-    if made.own_decoder is not None:
-        came.decoder = MethodType(made.own_decoder, made)
+    try:
+        kind: Any = type(client)
+        made: Any = object.__new__(_seeing_class(kind))
+        object.__setattr__(made, "__dict__", client.__dict__)
+        object.__setattr__(made, "came_of_call", came)
+        object.__setattr__(made, "client_inside", client)
+        if made.own_decoder is not None:
+            came.decoder = MethodType(made.own_decoder, made)
+    except Exception as error:  # noqa: BLE001 - a class may refuse to be derived from
+        came.watch.failed(error)
+        return client
 
     return made
 
 
+class _Quiet:
+    """Keeps a class from hearing of one that is derived from it."""
+
+    def __init_subclass__(cls) -> None:
+        """Do nothing."""
+
+    def __del__(self) -> None:
+        """Close nothing: the client inside goes on."""
+
+
+class _Inside:
+    """A member that a client makes once, of the client inside: it would be kept in the state."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: object) -> Any:
+        return self if instance is None else getattr(instance.client_inside, self._name)
+
+    def __set__(self, instance: Any, value: object) -> None:
+        setattr(instance.client_inside, self._name, value)
+
+
 @cache
 def _seeing_class(kind: Any) -> type:
-    class SeeingClient(kind):  # type: ignore[misc]  # a class that is only known here
-        __slots__ = ("came_of_call",)
-        came_of_call: Came
+    class SeeingClient(_Quiet, kind):  # type: ignore[misc]  # a class that is only known here
+        __slots__ = ("came_of_call", "client_inside")
+        came_of_call: Brought
+        client_inside: Any
         own_decoder: Callable[..., object] | None = None
 
         def _process_response(self, *given: object, **named: Any) -> Any:
             self.came_of_call.seen(named.get("response"))
             return super()._process_response(*given, **named)
+
+    for name in dir(kind):
+        if isinstance(getattr(kind, name, None), cached_property):
+            setattr(SeeingClient, name, _Inside(name))
 
     chained = getattr(kind, "_build_middleware_chain", None)
     if chained is not None:
@@ -427,4 +533,6 @@ def _seeing_class(kind: Any) -> type:
         SeeingClient.own_decoder = staticmethod(decoded)
 
     SeeingClient.__name__ = kind.__name__
+    SeeingClient.__qualname__ = kind.__qualname__
+    SeeingClient.__module__ = kind.__module__
     return SeeingClient

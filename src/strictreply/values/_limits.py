@@ -37,6 +37,9 @@ Dialects: TypeAlias = Literal["known", "strict"]
 Mode: TypeAlias = Literal["enforce", "observe", "off"]
 """Whether what does not fit is retried, only reported, or not judged at all."""
 
+Strict: TypeAlias = Literal["auto"] | bool
+"""Whether a provider's strict mode is asked for: ``auto`` where it is known what that takes."""
+
 AnswerStyle: TypeAlias = Literal["union", "tool"]
 """Whether an answer is ``{"answer": …}``, or a call of ``final_answer`` (requirement T14)."""
 

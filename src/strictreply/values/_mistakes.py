@@ -27,7 +27,6 @@ _RETRIES = "max_retries=, the corrections after the first request"
 _DEADLINE = "deadline=, the seconds of a whole call"
 _TOKENS = "policy=RetryPolicy(max_tokens_total=…)"
 _CALLED = "it goes to the call: reply(…), create(…)"
-_ALWAYS = "every reply is checked strictly, there is nothing to switch on"
 _ITERATIONS = "loop=LoopPolicy(max_iterations=…)"
 _WATCHER = "on_attempt=, which is called with every attempt"
 _CHECK = "a check of the tool or type: Tool.from_function(…, check=…), or a pydantic validator"
@@ -57,7 +56,6 @@ IN_WRAP: Mapping[str, str] = MappingProxyType(
     | _each("policy=, a RetryPolicy", "retry", "retry_policy", "stop", "wait")
     | _each(_WATCHER, "hooks", "callbacks", "callback", "event_handler")
     | _each(_CHECK, "validators", "output_validator", "validation_context", "guards")
-    | _told(_ALWAYS, "strict")
     | _each("context= of run()", "deps", "deps_type")
 )
 """Keywords that are given to ``wrap`` or ``Contract``, and what was meant."""
@@ -72,7 +70,6 @@ IN_CALLS: Mapping[str, str] = MappingProxyType(
     | _each(_CHECK, "validation_context", "validators", "output_validator")
     | _each("on_attempt= of wrap(), which is called with every attempt", "hooks", "callbacks")
     | _each(_TOKENS, "usage_limits")
-    | _told(_ALWAYS, "strict")
     | _each("context= of run()", "deps", "context")
     | _each(_DEADLINE, "request_timeout")
     | _each("tools=, a list", "toolsets")

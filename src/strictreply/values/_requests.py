@@ -24,6 +24,9 @@ FORMAT: Final = "response_format"
 USAGE: Final = "stream_options"
 """That a stream reports its usage."""
 
+STRICT: Final = "strict"
+"""A strict mode. What is added has this name, a colon, and what stands for the schemas sent."""
+
 SHAPING: Final[tuple[str, ...]] = (CHOICE, PARALLEL, FORMAT)
 """What shapes a verdict, beside the tools."""
 
@@ -68,6 +71,8 @@ class AnswerFormat:
     """The names of what else is said of the schema."""
     source: JSONObject | None = field(default=None, compare=False)
     """The format as the caller wrote it, which its wire alone reads; None for one of ours."""
+    is_strict: bool = False
+    """Whether its strict mode is asked for, of one of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,19 +121,30 @@ class Request:
     """The keywords of the API that a policy sends in place of the caller's."""
     added: frozenset[str] = frozenset()
     """The names of what is ours in it, and may be left out where the endpoint refuses it."""
+    undressed: Request | None = field(default=None, repr=False)
+    """The same request with its schemas as they are declared; None where they are sent so."""
 
     @property
     def turns(self) -> list[object]:
         """All turns, the caller's first."""
         return [*self.conversation, *self.behind]
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether a strict mode is asked for, with schemas in the form that it takes."""
+        return any(name.startswith(STRICT) for name in self.added)
+
     def without(self, names: Collection[str]) -> Self:
         """Return the same request without these additions of ours."""
+        held = self
+        if self.undressed is not None and any(name.startswith(STRICT) for name in names):
+            held = replace(self, tools=self.undressed.tools, format=self.undressed.format)
+
         return replace(
-            self,
+            held,
             choice=None if CHOICE in names else self.choice,
             parallel=None if PARALLEL in names else self.parallel,
-            format=None if FORMAT in names else self.format,
+            format=None if FORMAT in names else held.format,
             asks_usage=self.asks_usage and USAGE not in names,
             added=self.added.difference(names),
         )

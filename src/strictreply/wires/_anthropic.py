@@ -13,7 +13,7 @@ from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid, UsageNames
-from strictreply.values._requests import CHOICE, FORMAT, PARALLEL
+from strictreply.values._requests import CHOICE, FORMAT, PARALLEL, STRICT
 from strictreply.wires._anthropic_events import MessagesSent
 from strictreply.wires._anthropic_requests import (
     limits_in,
@@ -40,6 +40,14 @@ from strictreply.wires._stream_chunks import read_event
 from strictreply.wires._wire import PROMISING, Opened, Storing, Wire
 
 _ADDITIONS: Mapping[str, tuple[str, ...]] = {
+    STRICT: (
+        "strict",
+        "invalid schema",
+        "invalid function parameters",
+        "too complex",
+        "compiled grammar",
+        "additionalproperties",
+    ),
     PARALLEL: ("disable parallel tool use", "parallel tool"),
     CHOICE: ("tool choice",),
     FORMAT: (

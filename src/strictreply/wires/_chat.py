@@ -13,7 +13,7 @@ from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, quote
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import OUR_NAMES, Invalid
-from strictreply.values._requests import Request
+from strictreply.values._requests import STRICT, Request
 from strictreply.wires._chat_chunks import ChatSent
 from strictreply.wires._chat_heads import COMPLETION, headed, is_headed, made_head
 from strictreply.wires._chat_stream import ChatAssembly
@@ -37,6 +37,14 @@ _SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields"
 
 
 _ADDITIONS: Mapping[str, tuple[str, ...]] = {
+    STRICT: (
+        "strict",
+        "invalid schema",
+        "invalid function parameters",
+        "too complex",
+        "compiled grammar",
+        "additionalproperties",
+    ),
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),
     "tool_choice": ("tool choice",),
     "response_format": (

@@ -293,6 +293,8 @@ def written_format(wanted: AnswerFormat) -> JSONObject:
     described: Any = source.get("json_schema") or {"name": wanted.name}
     if described.get("schema") is not wanted.schema:
         described = {**described, "schema": wanted.schema}
+    if wanted.is_strict:
+        described = {**described, "strict": True}
 
     return {**source, "json_schema": described}
 

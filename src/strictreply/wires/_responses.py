@@ -13,7 +13,7 @@ from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, pointer, quote
 from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.values._replies import Invalid, ToolCall, UsageNames
-from strictreply.values._requests import Request
+from strictreply.values._requests import STRICT, Request
 from strictreply.wires._dialects import NeedsNothing, in_api_form, object_in
 from strictreply.wires._endings import error_code, error_in, reason_code, refused, worst_of
 from strictreply.wires._members import peek
@@ -42,6 +42,14 @@ from strictreply.wires._stream_chunks import read_event
 from strictreply.wires._wire import Opened, Wire
 
 _ADDITIONS: Mapping[str, tuple[str, ...]] = {
+    STRICT: (
+        "strict",
+        "invalid schema",
+        "invalid function parameters",
+        "too complex",
+        "compiled grammar",
+        "additionalproperties",
+    ),
     "parallel_tool_calls": ("parallel tool call", "parallel function call"),
     "tool_choice": ("tool choice",),
     "response_format": ("response format", "text.format", "json schema", "structured output"),

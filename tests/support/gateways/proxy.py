@@ -32,6 +32,12 @@ import strictreply as sr
 from litellm.integrations.custom_logger import CustomLogger
 from pathlib import Path
 import json
+import logging
+
+logger = logging.getLogger("strictreply")
+logger.setLevel("INFO")
+if not logger.handlers:  # LiteLLM imports this module for each of its names
+    logger.addHandler(logging.FileHandler("said.log"))
 
 
 @sr.tool
@@ -53,8 +59,52 @@ class Log(CustomLogger):
 
 
 log = Log()
+
+
+class Odd(CustomLogger):
+    "Puts what is no reply of LiteLLM's in the place of those of one model."
+
+    async def async_post_call_success_hook(self, data, user_api_key_dict, response):
+        return "odd" if data["model"] == "odd" else None
+
+    async def async_post_call_streaming_iterator_hook(
+        self, user_api_key_dict, response, request_data
+    ):
+        async for chunk in response:
+            yield "odd" if request_data["model"] == "odd" else chunk
+
+
+class Behind(CustomLogger):
+    "Writes down what a callback behind the guard reads of a call."
+
+    async def async_post_call_success_hook(self, data, user_api_key_dict, response):
+        held = {**(data.get("metadata") or {}), **(data.get("litellm_metadata") or {})}
+        row = {"call": data["litellm_call_id"], "ours": held.get("strictreply")}
+        with Path("behind.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\\n")
+
+
+odd = Odd()
+behind = Behind()
+
+
+async def auth(request, api_key):
+    from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
+
+    alias, _, team = api_key.removeprefix("sk-").partition("+")
+    return UserAPIKeyAuth(
+        api_key=api_key,
+        key_alias=alias,
+        team_id=f"{team}-1" if team else None,
+        team_alias=team or None,
+        aliases={"nick": "own"},
+        user_role=LitellmUserRoles.PROXY_ADMIN,
+    )
 """
-"""A module beside the proxy's configuration: a contract, and a log of LiteLLM's own kind."""
+"""A module beside the proxy's configuration: a contract, a log of LiteLLM's own kind, and keys.
+
+A key is ``sk-<alias>+<team>``.
+"""
 
 ARMS = [
     {
@@ -63,6 +113,22 @@ ARMS = [
     }
 ]
 FILED = {"tools": ARMS}
+
+
+OBSERVING: dict[str, Any] = {
+    "contract": {"declared": "beside:desk"},
+    "policy": {"max_retries": 2},
+    "mode": "observe",
+    "modes": [
+        {"model": "quiet", "mode": False},
+        {"model": "ni?k", "mode": "enforce"},
+        {"key": "strict-*", "mode": "enforce"},
+        {"key": "mixed", "enforce": ["refund"]},
+        {"team": "pay*", "model": "own", "mode": "enforce"},
+        {"team": "desk-1", "mode": "enforce"},
+    ],
+}
+"""The settings of a guard that observes, and enforces for some."""
 
 
 class Upstream:
@@ -109,9 +175,13 @@ class Proxy:
         self.url = url
         self.client = openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60)
 
-    def log(self) -> list[Any]:
-        """Return the rows that LiteLLM has logged so far."""
-        file = self.folder / "log.jsonl"
+    def said(self) -> list[str]:
+        """Return the lines that the guard has logged so far."""
+        return (self.folder / "said.log").read_text("utf-8").splitlines()
+
+    def log(self, named: str = "log") -> list[Any]:
+        """Return the rows that LiteLLM has logged so far, or a callback of that name."""
+        file = self.folder / f"{named}.jsonl"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
@@ -120,7 +190,7 @@ def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
 
     It has some models of one server, the guard with its settings, and a log.
     """
-    names = ("own", "declared", "filed", "broken", "falls")
+    names = ("own", "declared", "filed", "broken", "falls", "quiet", "odd")
     models: list[dict[str, Any]] = [
         {
             "model_name": name,
@@ -172,20 +242,57 @@ def configuration(base_url: str, guard: bool = True) -> dict[str, Any]:
     }
 
 
+def observing(base_url: str, guard: bool = True) -> dict[str, Any]:
+    """Return the configuration of a proxy with keys, whose guard observes."""
+    made = configuration(base_url, guard)
+    callbacks = made["litellm_settings"]["callbacks"]
+    made["litellm_settings"] |= {
+        "callbacks": ["beside.odd", *callbacks, "beside.behind"],
+        "strictreply": OBSERVING,
+    }
+    made["general_settings"]["custom_auth"] = "beside.auth"
+    return made
+
+
 @contextmanager
 def running(folder: Path, *, guard: bool = True) -> Generator[Proxy]:
     """Run the proxy in a folder of its own, until it has listened and been used."""
     upstream = Upstream()
-    with LoopbackServer(upstream) as server, free_port() as port:
-        # JSON is YAML.
-        (folder / "config.yaml").write_text(json.dumps(configuration(server.base_url, guard)))
-        (folder / "beside.py").write_text(DECLARED)
-        (folder / "filed.json").write_text(json.dumps(FILED))
+    with (
+        LoopbackServer(upstream) as server,
+        configured(folder, upstream, configuration(server.base_url, guard)) as proxy,
+    ):
+        yield proxy
 
-        with started(folder, port) as (url, pid):
-            proxy = Proxy(url, pid, upstream, folder)
-            with proxy.client:
-                yield proxy
+
+@contextmanager
+def observed(folder: Path) -> Generator[tuple[Proxy, Proxy]]:
+    """Run a proxy whose guard observes, and one without a guard, before the same model."""
+    upstream = Upstream()
+    folders = [folder / "guarded", folder / "plain"]
+    for one in folders:
+        one.mkdir()
+
+    with LoopbackServer(upstream) as server:
+        guarded, plain = (observing(server.base_url, guard) for guard in (True, False))
+        with (
+            configured(folders[0], upstream, guarded) as watching,
+            configured(folders[1], upstream, plain) as without,
+        ):
+            yield watching, without
+
+
+@contextmanager
+def configured(folder: Path, upstream: Upstream, configuration: dict[str, Any]) -> Generator[Proxy]:
+    """Run a proxy with a configuration in a folder of its own."""
+    (folder / "config.yaml").write_text(json.dumps(configuration))  # JSON is YAML
+    (folder / "beside.py").write_text(DECLARED)
+    (folder / "filed.json").write_text(json.dumps(FILED))
+
+    with free_port() as port, started(folder, port) as (url, pid):
+        proxy = Proxy(url, pid, upstream, folder)
+        with proxy.client:
+            yield proxy
 
 
 @contextmanager

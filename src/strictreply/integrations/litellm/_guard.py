@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from functools import cached_property, partial
 from importlib import import_module
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet
 
-from pydantic import BaseModel
-
-from strictreply import Attempt, Contract, ContractError, RetryPolicy, Steering, wrap
+from strictreply import Contract, ContractError, RetryPolicy, Steering
 from strictreply.core import JSONObject, UsageMode
-from strictreply.core.calls import total_usage
+from strictreply.core.calls import Enforcement, GivenMode, GivenShare, GivenTools, unharmed
+from strictreply.core.text import printable
 from strictreply.integrations import load
+from strictreply.integrations.litellm._calls import (
+    UNJUDGED,
+    ProxyCall,
+    as_sent,
+    asked_of,
+    client_of,
+    ended_stream,
+    resource_of,
+    routed,
+    written,
+)
 from strictreply.integrations.litellm._errors import in_the_proxys_form
 from strictreply.integrations.litellm._models import contract_for, contract_of_group
+from strictreply.integrations.litellm._modes import enforcement_for
 from strictreply.integrations.litellm._requests import (
     CHAT,
-    MESSAGES,
     JudgedApi,
     is_added_to,
     is_demanding,
@@ -42,41 +49,14 @@ from strictreply.integrations.litellm._settings import OtherRoutes, ProxySetting
 from strictreply.integrations.litellm._streams import (
     ENDED,
     Chunk,
-    EndedStream,
-    MessageEvents,
-    Origin,
-    event_bytes,
+    KeptStream,
+    chunks_behind,
     origin_now,
 )
 
-_HIDDEN: Final = "_hidden_params"
-"""The member of a message that LiteLLM takes out before it is sent."""
-
-_OF_ONE_ASK: Final = frozenset({"litellm_logging_obj", "litellm_call_id", "deployment"})
+_BESIDE: Final = "judging a reply beside"
 
 logger: Final = logging.getLogger("strictreply")
-
-
-@dataclass(slots=True)
-class _Call:
-    """A call of the proxy."""
-
-    api: JudgedApi
-    """The API that the client calls."""
-    contract: Contract
-    """What the reply is checked against."""
-    request: JSONObject
-    """The members of the client's request that shape its reply."""
-    conversation: object
-    """The conversation as the client sent it."""
-    attempts: list[Attempt] = field(default_factory=list[Attempt])
-    """Every request to the model so far, with its outcome."""
-    chunks: object = None
-    """The chunks that LiteLLM read of a stream; None without a stream."""
-    origin: Origin = field(default_factory=Origin)
-    """By which API LiteLLM asks for the first reply."""
-    outcome: str = "accepted"
-    """How the call ended: ``accepted``, ``fixed`` or the type of the error."""
 
 
 if TYPE_CHECKING:
@@ -105,6 +85,11 @@ class Guard(_Callback):
     the ``last``. Every other route that may bring a reply is refused, but for the paths of
     ``pass_routes`` (``*`` stands for anything); ``other_routes="pass"`` lets all of them through.
 
+    ``mode``, ``enforce`` and ``observe`` say how far replies are enforced, as for
+    :func:`strictreply.wrap`; with ``mode="observe"`` nothing is refused or changed. ``modes`` is a
+    list of rules with ``model``, ``key`` or ``team`` (patterns) and the same three: the first rule
+    that fits a request counts in their place.
+
     A guard without any keyword, as :data:`guard` is, reads them from ``litellm_settings:
     strictreply:`` of the proxy's configuration when the first request comes. There ``policy`` is a
     mapping of the keywords of a RetryPolicy, and a contract ``module:name``, or a JSON file that
@@ -128,6 +113,10 @@ class Guard(_Callback):
         usage_mode: UsageMode | None = None,
         other_routes: OtherRoutes | None = None,
         pass_routes: Sequence[str] | None = None,
+        mode: GivenMode = None,
+        enforce: GivenTools = None,
+        observe: GivenShare = None,
+        modes: Sequence[Mapping[str, object]] | None = None,
     ) -> None:
         load("litellm.proxy")
         super().__init__()
@@ -137,11 +126,16 @@ class Guard(_Callback):
             "usage_mode": usage_mode,
             "other_routes": other_routes,
             "pass_routes": pass_routes,
+            "mode": mode,
+            "enforce": enforce,
+            "observe": observe,
+            "modes": modes,
         }
         self._given = {name: value for name, value in given.items() if value is not None}
         self._steering = steering
-        self._calls: WeakKeyDictionary[Any, _Call] = WeakKeyDictionary()
+        self._calls: WeakKeyDictionary[Any, ProxyCall] = WeakKeyDictionary()
         self._plain: WeakSet[Any] = WeakSet()
+        self._unjudged: WeakSet[Any] = WeakSet()
 
         if self._given:
             _ = self._settings  # raises what is wrong where it is declared
@@ -155,57 +149,73 @@ class Guard(_Callback):
         )
 
     async def async_pre_call_hook(
-        self, *, data: JSONObject, call_type: str, **_: object
+        self, *, data: JSONObject, call_type: str, user_api_key_dict: object = None, **_: object
     ) -> JSONObject | None:
         """Refuse what cannot be guaranteed before anything is sent.
 
-        A declared contract is written into the request.
+        A declared contract is written into the request. Where replies are only observed, nothing is
+        refused or written.
         """
         with in_the_proxys_form():
             settings = self._settings
-            api = JUDGED.get(call_type)
-            passes = passing.get() or (api is None and settings.other_routes == "pass")
-            if passes or call_type in SILENT:
+            is_other = call_type not in JUDGED and settings.other_routes == "pass"
+            if passing.get() or is_other or call_type in SILENT:
+                return None
+
+            now = enforcement_for(settings.rules, settings.rollout, data, user_api_key_dict)
+            if now.is_beside:
+                self._watch(now, data, call_type)
                 return None
 
             declared = contract_for(settings, data)
-            if api is None or _is_cursors(data, api):
-                self._let_in_plain(data, call_type, declared)
-                return None
-
+            call = _call_in(data, call_type, declared, now)
             logged = data.get("litellm_logging_obj")
-            if declared is None and not is_demanding(data, api):
+            if call is None:
                 if logged is not None:
                     self._plain.add(logged)
                 return None
 
-            refuse_unread(data, api)
             if logged is None:
                 raise ContractError(refusal("this route of LiteLLM"))
 
-            request: JSONObject = {name: data[name] for name in api.members if name in data}
-            contract = Contract() if declared is None else declared
-            first = (
-                contract.next_request(request, api=api.name, policy=settings.policy).request or {}
-            )
+            first = self._first_request(call)
 
-        if declared is not None:
-            data.update(first)
-
-        conversation = data.get(api.conversation)
-        call = self._calls[logged] = _Call(api, contract, request, conversation)
+        self._calls[logged] = call
         origin_now.set(call.origin)
-        return None if declared is None else data
+        if declared is None or not now.is_whole:
+            return None
 
-    def _let_in_plain(self, data: JSONObject, call_type: str, declared: Contract | None) -> None:
-        """Let a request of an API that is not judged in, if it asks for no form of its reply."""
-        if declared is not None or not is_plain(data, call_type):
-            path = "/cursor/chat/completions" if call_type in JUDGED else call_type
-            raise ContractError(refusal(NAMES.get(call_type, path)))
+        data.update(first)
+        call.conversation = data.get(call.api.conversation)
+        return data
 
+    def _first_request(self, call: ProxyCall) -> JSONObject:
+        """Return what asks for a reply that can be guaranteed; ContractError where none can be."""
+        # where only some tools are enforced, a declared contract is no part of the request
+        contract = call.contract if call.enforcement.is_whole else Contract()
+        policy = self._settings.policy
+        made = contract.next_request(call.request, api=call.api.name, policy=policy)
+        return made.request or {}
+
+    def _watch(self, now: Enforcement, data: JSONObject, call_type: str) -> None:
+        """Note a call whose reply is judged beside; whatever it asks for, it passes."""
         logged = data.get("litellm_logging_obj")
-        if logged is not None:
-            self._plain.add(logged)
+        if logged is None or not now.is_judged:
+            return
+
+        self._unjudged.add(logged)
+        with unharmed(_BESIDE):
+            try:
+                call = _call_in(data, call_type, contract_for(self._settings, data), now)
+            except ContractError as error:
+                named = data.get("litellm_call_id")
+                logger.info("litellm call %s is not judged: %s", named, printable(str(error)))
+                return
+
+            self._unjudged.discard(logged)
+            if call is not None:
+                self._calls[logged] = call
+                origin_now.set(call.origin)
 
     async def async_pre_call_deployment_hook(
         self,
@@ -244,10 +254,14 @@ class Guard(_Callback):
         if call is None:
             return None
 
-        first = _as_sent(response, call.api)
+        if call.enforcement.is_beside:
+            await self._judge_beside(call, data, partial(as_sent, response, call.api))
+            return None
+
+        first = as_sent(response, call.api)
         with self._concluding(call, data):
             resource = self._resource(call, data, first)
-            given = await resource.create(**_asked(call, data))
+            given = await resource.create(**asked_of(call, data))
 
         if given is first:
             return None
@@ -264,7 +278,7 @@ class Guard(_Callback):
     ) -> AsyncGenerator[object]:
         """Yield a stream whose calls are held back until the whole reply is valid.
 
-        Text of an answer passes at once.
+        Text of an answer passes at once. Where replies are only observed, all of it does.
         """
         call = self._call_of(request_data)
         if call is None:
@@ -272,17 +286,54 @@ class Guard(_Callback):
                 yield chunk
             return
 
-        chunks = getattr(response, "chunks", call.chunks)
-        ended = _ended(response, call.api, chunks, call.origin)
-        resource = self._resource(call, request_data, ended)
+        chunks = chunks_behind(response)
+        chunks = call.chunks if chunks is None else chunks
+        ended = ended_stream(response, call.api, chunks, call.origin)
+        if call.enforcement.is_beside:
+            async with aclosing(self._passed_on(call, request_data, KeptStream(ended))) as passed:
+                async for chunk in passed:
+                    yield chunk
+            return
 
+        resource = self._resource(call, request_data, ended)
         with self._concluding(call, request_data):
-            pieces = await resource.create(**_asked(call, request_data))
+            pieces = await resource.create(**asked_of(call, request_data))
             try:
                 async for piece in pieces:
-                    yield piece.chunk if isinstance(piece, Chunk) else _written(piece, call.api)
+                    yield piece.chunk if isinstance(piece, Chunk) else written(piece, call.api)
             finally:
                 await pieces.close()
+
+    async def _passed_on(
+        self, call: ProxyCall, data: JSONObject, kept: KeptStream
+    ) -> AsyncGenerator[object]:
+        """Yield a stream as it comes, and judge it when it is over.
+
+        One that its client left is not judged.
+        """
+        try:
+            async with aclosing(kept.passed_on()) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except Exception:
+            await self._judge_beside(call, data, kept.again)
+            raise
+
+        await self._judge_beside(call, data, kept.again)
+
+    async def _judge_beside(
+        self, call: ProxyCall, data: JSONObject, read: Callable[[], object]
+    ) -> None:
+        """Judge what ``read`` returns, which is passed on whatever happens here."""
+        with unharmed(_BESIDE):
+            resource = self._resource(call, data, read())
+            given = await resource.create(**asked_of(call, data))
+            if hasattr(given, "__aiter__"):
+                async for _ in given:
+                    pass
+
+        with unharmed(_BESIDE):
+            call.conclude(data)
 
     async def async_post_call_streaming_deployment_hook(
         self, *, response_chunk: object, **_: object
@@ -308,10 +359,11 @@ class Guard(_Callback):
         """
         call = self._call_of(data)
         if call is None:
-            return None
+            is_unjudged = data.get("litellm_logging_obj") in self._unjudged
+            return {"x-strictreply-outcome": UNJUDGED} if is_unjudged else None
 
         if hasattr(response, "__aiter__"):
-            call.chunks = getattr(response, "chunks", None)
+            call.chunks = chunks_behind(response)
             return {"x-strictreply-outcome": "streamed"}
 
         return {
@@ -319,52 +371,54 @@ class Guard(_Callback):
             "x-strictreply-attempts": str(len(call.attempts)),
         }
 
-    def _call_of(self, data: JSONObject) -> _Call | None:
+    def _call_of(self, data: JSONObject) -> ProxyCall | None:
         logged = data.get("litellm_logging_obj")
         return None if logged is None else self._calls.get(logged)
 
-    def _resource(self, call: _Call, data: JSONObject, first: object) -> Any:
+    def _resource(self, call: ProxyCall, data: JSONObject, first: object) -> Any:
         """Return what takes the place of an SDK's resource: its first response is there already."""
         waiting = [first]
-        settings = self._settings
 
         async def create(**keywords: object) -> object:
-            return waiting.pop() if waiting else await _routed(call, data, keywords)
+            return waiting.pop() if waiting else await routed(call, data, keywords)
 
-        made = SimpleNamespace(create=create)
-        chat = SimpleNamespace(completions=made)
-        model = SimpleNamespace(chat=chat, responses=made)
-        if call.api is MESSAGES:
-            model = SimpleNamespace(messages=made)
-
-        call_keywords: dict[str, Any] = {
-            "steering": self._steering,
-            "on_attempt": call.attempts.append,
-        }
-        client: Any = wrap(
-            model,
-            contract=call.contract,
-            policy=settings.policy,
-            usage_mode=settings.usage_mode,
-            api=call.api.name,
-            **call_keywords,
-        )
-        return client.chat.completions if call.api is CHAT else getattr(client, call.api.name)
+        return resource_of(call, client_of(call, self._settings, self._steering, create))
 
     @contextmanager
-    def _concluding(self, call: _Call, data: JSONObject) -> Generator[None]:
+    def _concluding(self, call: ProxyCall, data: JSONObject) -> Generator[None]:
         """Record how a call ended, and raise what the proxy answers when no reply is valid."""
         try:
             with in_the_proxys_form():
                 yield
         except Exception as error:
-            call.outcome = getattr(error, "type", "failed")
-            _record(call, data)
+            call.fail(data, error)
             raise
 
-        if len(call.attempts) > 1:
-            call.outcome = "fixed"
-            _record(call, data)
+        call.conclude(data)
+
+
+def _call_in(
+    data: JSONObject, call_type: str, declared: Contract | None, now: Enforcement
+) -> ProxyCall | None:
+    """Return the call that a request is, if it asks for a form of its reply; else None.
+
+    Raises ContractError for a form that is not judged.
+    """
+    api = JUDGED.get(call_type)
+    if api is None or _is_cursors(data, api):
+        if declared is None and is_plain(data, call_type):
+            return None
+
+        path = "/cursor/chat/completions" if call_type in JUDGED else call_type
+        raise ContractError(refusal(NAMES.get(call_type, path)))
+
+    if declared is None and not is_demanding(data, api):
+        return None
+
+    refuse_unread(data, api)
+    request: JSONObject = {name: data[name] for name in api.members if name in data}
+    contract = Contract() if declared is None else declared
+    return ProxyCall(api, contract, request, data.get(api.conversation), now)
 
 
 def _is_cursors(data: JSONObject, api: JudgedApi) -> bool:
@@ -372,107 +426,3 @@ def _is_cursors(data: JSONObject, api: JudgedApi) -> bool:
     sent = data.get("proxy_server_request") or {}
     path = str(sent.get("url", "")).partition("?")[0]
     return api is not CHAT and path.rstrip("/").endswith("/chat/completions")
-
-
-def _ended(
-    response: Any, api: JudgedApi, chunks: object, origin: Origin
-) -> EndedStream | MessageEvents:
-    """Return a stream without an end that LiteLLM made up."""
-    if api is MESSAGES:
-        return MessageEvents(response, origin)
-
-    return EndedStream(response, chunks)
-
-
-def _as_sent(response: BaseModel | JSONObject, api: JudgedApi) -> object:
-    """Return a whole reply as JSON.
-
-    The items of a response go back to the server when it is asked again: without what LiteLLM has
-    added to them.
-    """
-    if isinstance(response, dict):
-        return {name: value for name, value in response.items() if name != _HIDDEN}
-    if api is CHAT:
-        return response.model_dump()
-
-    return response.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def _written(piece: JSONObject, api: JudgedApi) -> object:
-    """Return a piece of a stream as LiteLLM's own object."""
-    if api is MESSAGES:
-        return event_bytes(piece)
-    if api is CHAT:
-        return load("litellm").ModelResponseStream(**piece)
-
-    return load("litellm.types.llms.base").BaseLiteLLMOpenAIResponseObject(**piece)
-
-
-def _asked(call: _Call, data: JSONObject) -> JSONObject:
-    """Return what the client asked for.
-
-    A conversation that another callback has changed since then stays as it left it.
-    """
-    name = call.api.conversation
-    now = data.get(name)
-    return call.request if now == call.conversation else {**call.request, name: now}
-
-
-async def _routed(call: _Call, data: JSONObject, keywords: JSONObject) -> object:
-    """Ask a model as the proxy does.
-
-    It is a call of its own in the log, which names the call that it belongs to.
-    """
-    left = _OF_ONE_ASK.union(call.api.members)
-    asked: JSONObject = {}
-    for name, value in data.items():
-        if name not in left and not name.startswith("_"):
-            asked[name] = value
-
-    attributes = {
-        "call_id": data.get("litellm_call_id"),
-        "attempt": len(call.attempts) + 1,
-        "issues": [issue.code for issue in call.attempts[-1].issues],
-    }
-    asked |= keywords
-    asked |= {
-        "litellm_call_id": str(uuid4()),
-        "num_retries": 0,
-        call.api.metadata: _metadata(data, attributes, call.api),
-    }
-
-    server = load("litellm.proxy.proxy_server")
-    route = load("litellm.proxy.route_llm_request").route_request
-    router = server.llm_router
-    origin = Origin()
-    before = origin_now.set(origin)
-    try:
-        response = await (await route(asked, router, server.user_model, call.api.call_type))
-    finally:
-        origin_now.reset(before)
-
-    if hasattr(response, "__aiter__"):
-        return _ended(response, call.api, getattr(response, "chunks", None), origin)
-    return _as_sent(response, call.api)
-
-
-def _metadata(data: JSONObject, attributes: JSONObject, api: JudgedApi) -> JSONObject:
-    """Return the metadata of a call with ``attributes``.
-
-    It is added where custom callbacks and the spend log read it.
-    """
-    metadata = data.get(api.metadata) or {}
-    spend = (metadata.get("spend_logs_metadata") or {}) | {"strictreply": attributes}
-    return {**metadata, "strictreply": attributes, "spend_logs_metadata": spend}
-
-
-def _record(call: _Call, data: JSONObject) -> None:
-    """Write how a call ended that was not accepted at once: to our log, and to the proxy's."""
-    attributes: JSONObject = {
-        "outcome": call.outcome,
-        "attempts": len(call.attempts),
-        "issues": [issue.code for attempt in call.attempts for issue in attempt.issues],
-        "tokens": total_usage(tuple(call.attempts)).total_tokens,
-    }
-    logger.info("litellm call %s: %s", data.get("litellm_call_id"), attributes)
-    data.setdefault(call.api.metadata, {}).update(_metadata(data, attributes, call.api))

@@ -171,8 +171,9 @@ class RouteGate:
         kind = scope["type"]
         path = _path(scope) if kind in {"http", "websocket"} else ""
         is_passed = bool(path) and self._passes(path)
+        is_let_in = is_passed or is_listed(scope.get("method", kind), path)
 
-        if not path or is_passed or is_listed(scope.get("method", kind), path):
+        if not path or is_let_in or self._observes():
             before = passing.set(is_passed)
             try:
                 await self._routes(scope, receive, send)
@@ -195,6 +196,17 @@ class RouteGate:
             return _HOOKED.fullmatch(path) is None
 
         return any(fnmatchcase(path, one) for one in settings.pass_routes)
+
+    def _observes(self) -> bool:
+        """Return whether replies are only observed, as far as no rule is for them.
+
+        Whose request it is, and for which model, the hooks are told: they refuse it if it is
+        enforced.
+        """
+        try:
+            return self._settings().rollout.now().is_beside
+        except Exception:  # noqa: BLE001 - as above
+            return False
 
 
 def install(settings: Callable[[], ProxySettings]) -> None:

@@ -14,10 +14,15 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 from strictreply import Contract, ContractError, RetryPolicy
 from strictreply.core import JSONObject, UsageMode
 from strictreply.core.arguments import must_be
+from strictreply.core.calls import Rollout
+from strictreply.integrations.litellm._modes import HOW, Rule, rollout_of, rules_of
 
 OtherRoutes: TypeAlias = Literal["refuse", "pass"]
 
-_SETTINGS: Final = frozenset({"contract", "policy", "usage_mode", "other_routes", "pass_routes"})
+SETTINGS: Final = frozenset(
+    {"contract", "policy", "usage_mode", "other_routes", "pass_routes", "modes", *HOW}
+)
+"""The names of the settings."""
 
 
 class ProxySettings(NamedTuple):
@@ -35,14 +40,18 @@ class ProxySettings(NamedTuple):
     """What becomes of a route that is not judged."""
     pass_routes: tuple[str, ...]
     """Paths that pass unjudged; ``*`` stands for anything."""
+    rollout: Rollout
+    """How far replies are enforced that no rule is for."""
+    rules: tuple[Rule, ...]
+    """How far those of some models, keys and teams are; the first rule that fits counts."""
 
 
 def settings_of(given: JSONObject) -> ProxySettings:
     """Return the settings that a mapping names; raise ContractError for what is wrong."""
-    must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(_SETTINGS))}")
-    if unknown := given.keys() - _SETTINGS:
+    must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(SETTINGS))}")
+    if unknown := given.keys() - SETTINGS:
         raise ContractError(
-            f"no setting {min(unknown)!r}; the settings are {', '.join(sorted(_SETTINGS))}"
+            f"no setting {min(unknown)!r}; the settings are {', '.join(sorted(SETTINGS))}"
         )
 
     named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
@@ -66,7 +75,16 @@ def settings_of(given: JSONObject) -> ProxySettings:
 
     declared = _contract(named) if named and not isinstance(named, Mapping) else None
     passed = _paths(given.get("pass_routes") or ())
-    return ProxySettings(declared, contracts, policy, usage_mode, other_routes, passed)
+    rollout = rollout_of(given)
+    rules = rules_of(given.get("modes") or ())
+
+    if declared is not None:
+        for one in (rollout, *(rule.rollout for rule in rules)):
+            one.refuse_unknown(tool.name for tool in declared.tools)
+
+    return ProxySettings(
+        declared, contracts, policy, usage_mode, other_routes, passed, rollout, rules
+    )
 
 
 def _paths(given: object) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, cast
 
@@ -41,16 +42,27 @@ class EndedStream:
         self._chunks = chunks
 
     async def __aiter__(self) -> AsyncIterator[object]:
-        async for chunk in self._response:
+        async for chunk in self.pieces():
             # An end that is not passed along does not stop the reading: the proxy logs what was
             # asked for only when all was read.
-            if self._is_genuine(chunk):
-                yield Chunk(chunk)
+            for genuine in self.genuine(chunk):
+                yield genuine
+
+    async def pieces(self) -> AsyncGenerator[object]:
+        """Yield the chunks as LiteLLM has them, with an end that it made up."""
+        async for chunk in self._response:
+            yield chunk
+
+    def genuine(self, chunk: object) -> list[object]:
+        """Return a chunk in a list, which is empty for an end that LiteLLM made up."""
+        return [Chunk(chunk)] if self._is_genuine(chunk) else []
 
     def _is_genuine(self, chunk: Any) -> bool:
         if getattr(chunk, "type", None) in _TERMINAL:
-            bridged = _chat_chunks_behind(self._response)
-            return bridged is None or _has_ended(bridged)
+            # a callback in front of the guard hides what LiteLLM has made of the stream since
+            made_from = chunks_behind(self._response)
+            made_from = self._chunks if made_from is None else made_from
+            return made_from is None or _has_ended(made_from)
 
         if _finish_reason(chunk) is None or ENDED in chunk._hidden_params:
             return True
@@ -71,11 +83,15 @@ def _finish_reason(chunk: Any) -> object:
     return chunk.choices[0].finish_reason if getattr(chunk, "choices", None) else None
 
 
-def _chat_chunks_behind(response: object) -> object:
-    """Return the chunks of chat completions that LiteLLM makes a stream of Responses from.
+def chunks_behind(response: object) -> object:
+    """Return the chunks of chat completions that LiteLLM has read of a stream, or made it from.
 
-    None where the server itself speaks Responses: then LiteLLM makes no end up.
+    None where the server itself speaks another API: then LiteLLM makes no end up.
     """
+    read = getattr(response, "chunks", None)
+    if read is not None:
+        return read
+
     for _ in range(_MAX_WRAPPED):
         made_from = getattr(response, "litellm_custom_stream_wrapper", None)
         if made_from is not None:
@@ -85,6 +101,47 @@ def _chat_chunks_behind(response: object) -> object:
         response = next((one for one in inner if one is not None), None)
 
     return None
+
+
+class KeptStream:
+    """A stream that is passed on as it comes, and read again when it is over."""
+
+    def __init__(self, stream: EndedStream | MessageEvents) -> None:
+        self._stream = stream
+        self._kept: list[object] = []
+        self._fault: Exception | None = None
+        self._error: Exception | None = None
+
+    async def passed_on(self) -> AsyncGenerator[object]:
+        """Yield the pieces of the stream as they come; its server's own are kept."""
+        async with aclosing(self._stream.pieces()) as pieces:
+            try:
+                async for piece in pieces:
+                    self._keep(piece)
+                    yield piece
+            except Exception as error:
+                self._error = error
+                raise
+
+    def _keep(self, piece: object) -> None:
+        try:
+            self._kept += self._stream.genuine(piece)
+        except Exception as error:  # noqa: BLE001 - a piece of any kind is passed on
+            self._fault = error
+
+    def again(self) -> AsyncIterable[object]:
+        """Return the stream as its server sent it; raise what a piece could not be read for."""
+        if self._fault is not None:
+            raise self._fault
+
+        return self._repeated()
+
+    async def _repeated(self) -> AsyncGenerator[object]:
+        for piece in self._kept:
+            yield piece
+
+        if self._error is not None:
+            raise self._error
 
 
 class Origin:
@@ -145,20 +202,28 @@ class MessageEvents:
         self._origin = origin
         self._reader = EventReader()
 
-    async def __aiter__(self) -> AsyncIterator[JSON]:
+    async def __aiter__(self) -> AsyncIterator[object]:
+        async for piece in self.pieces():
+            for event in self.genuine(piece):
+                yield event
+
+    async def pieces(self) -> AsyncGenerator[object]:
+        """Yield the pieces of the stream as LiteLLM has them, with an end that it made up."""
         pieces = aiter(self._response)
         while True:
             before = origin_now.set(self._origin)
             try:
-                piece = await anext(pieces, None)
+                piece = await anext(pieces)
+            except StopAsyncIteration:
+                return
             finally:
                 origin_now.reset(before)
 
-            if piece is None:
-                break
-            for event in self._events_in(piece):
-                if self._is_genuine(event):
-                    yield event
+            yield piece
+
+    def genuine(self, piece: object) -> list[object]:
+        """Return the events in a piece, without those of an end that LiteLLM made up."""
+        return [event for event in self._events_in(piece) if self._is_genuine(event)]
 
     def _events_in(self, piece: Any) -> list[JSON]:
         if isinstance(piece, dict):

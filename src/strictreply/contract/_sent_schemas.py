@@ -1,0 +1,143 @@
+"""The tools and the answer of a contract as one provider is sent them, in its strict mode."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strictreply.contract._answer import Answer
+from strictreply.contract._tool import Tool
+from strictreply.schema import Schema
+from strictreply.schema._sent_form import SentForm, StrictProvider, sent_form
+from strictreply.values._errors import ContractError
+from strictreply.values._limits import JSONObject, Strict
+from strictreply.values._requests import STRICT
+
+MOST_STRICT_TOOLS: Final[Mapping[StrictProvider, int]] = {"openai": 128, "anthropic": 20}
+"""How many strict tools one request may have (platform.claude.com/docs, structured outputs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentTool:
+    """A tool as one provider is sent it."""
+
+    name: str
+    """Its name."""
+    definition: JSONObject
+    """The tool as chat completions declare it, shared: nobody changes it."""
+    form: SentForm
+    """The schema of its arguments, as it is sent."""
+    digest: str
+    """Stands for the schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentSchemas:
+    """What of a contract is sent in a form that a provider enforces."""
+
+    tools: Mapping[str, SentTool]
+    """The tools, by name."""
+    answer: SentForm | None
+    """The schema of the answer; None where it is sent as it is declared."""
+    name: str
+    """The name of what is added, by which an endpoint is known to refuse it."""
+
+
+def sent_schemas(
+    tools: Iterable[Tool[..., Any]],
+    answer: Answer | None,
+    strict: Strict,
+    provider: StrictProvider,
+) -> SentSchemas | None:
+    """Return what of a contract is sent in a provider's strict mode; None for nothing.
+
+    ``answer`` None sends no schema of an answer. Raises ContractError for a schema that must be
+    sent so (``strict=True``), and cannot be.
+    """
+    sent: dict[str, SentTool] = {}
+    for tool in tools:
+        made = _sent_tool(tool, strict, provider)
+        if made is not None:
+            sent[tool.name] = made
+
+    if len(sent) > MOST_STRICT_TOOLS[provider]:
+        sent = {}
+
+    form = None if answer is None else _sent_answer(answer, strict, provider)
+    if not sent and form is None:
+        return None
+
+    digests = [tool.digest for tool in sent.values()]
+    if form is not None:
+        digests.append(_digest(form))
+
+    return SentSchemas(sent, form, f"{STRICT}:{_short(repr(digests))}")
+
+
+def _sent_tool(
+    tool: Tool[..., Any], contracts: Strict, provider: StrictProvider
+) -> SentTool | None:
+    origin = tool.origin
+    is_own = origin.strict is None and not origin.is_strangers and origin.custom is None
+    wanted = contracts if tool.strict is None else tool.strict
+    if not is_own or wanted is False or tool.parameters.is_unchecked:
+        return None
+
+    kept = tool.parameters.parts
+    place = f"sent {provider} {id(tool)}"
+    if place not in kept:
+        kept[place] = (tool, _made(tool, provider))
+
+    made: SentTool = kept[place][1]
+    if made.form.is_strict:
+        return made
+    if wanted is True:
+        raise ContractError(
+            f"the tool {tool.name!r} has strict=True, and its schema has no form that {provider} "
+            f'enforces: {made.form.why}; change that, or pass strict="auto"'
+        )
+
+    return None
+
+
+def _made(tool: Tool[..., Any], provider: StrictProvider) -> SentTool:
+    form = _form(tool.parameters, provider)
+    function = {**tool.definition["function"], "parameters": form.document, "strict": True}
+    return SentTool(tool.name, {**tool.definition, "function": function}, form, _digest(form))
+
+
+def _form(schema: Schema, provider: StrictProvider, *, wraps_root: bool = False) -> SentForm:
+    place = f"form {provider} {wraps_root}"
+    if place not in schema.parts:
+        schema.parts[place] = sent_form(schema.shown, provider, wraps_root=wraps_root)
+
+    form: SentForm = schema.parts[place]
+    return form
+
+
+def _sent_answer(answer: Answer, strict: Strict, provider: StrictProvider) -> SentForm | None:
+    schema = answer.schema
+    if schema is None or type(answer) is not Answer or schema.is_unchecked or strict is False:
+        return None
+
+    form = _form(schema, provider, wraps_root=True)
+    if form.is_strict:
+        return form
+    if strict is True:
+        raise ContractError(
+            f"the contract has strict=True, and its answer has no form that {provider} enforces: "
+            f'{form.why}; change that, or pass strict="auto"'
+        )
+
+    return None
+
+
+def _digest(form: SentForm) -> str:
+    return _short(json.dumps(form.document, sort_keys=True))
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
