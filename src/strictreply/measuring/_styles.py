@@ -87,7 +87,7 @@ class FirstRequest:
         return BadReply(self, response, issues) if issues else None
 
 
-_ONE_RETRY = RetryPolicy(max_retries=1, transport_retries=1)
+_ONE_RETRY = RetryPolicy(max_retries=1, transport_retries=1, constrain_retries=False)
 
 
 @dataclass(frozen=True, slots=True)
