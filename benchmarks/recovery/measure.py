@@ -23,7 +23,7 @@ from typing import Any
 from openai import OpenAI
 from tasks import ROWS, SEED, TASKS
 
-from strictreply.measuring import MeasureReport, Progress, measure
+from strictreply.measuring import MeasureProgress, MeasureReport, measure
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -55,7 +55,7 @@ def measured(base_url: str, journal: Path, most: int | None) -> MeasureReport:
     rows = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
     client = OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=TIMEOUT)
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: MeasureProgress) -> None:
         print(progress, file=sys.stderr, flush=True)
 
     def one(name: str) -> MeasureReport:

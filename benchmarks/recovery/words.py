@@ -20,7 +20,7 @@ from typing import Any
 
 import strictreply as sr
 from strictreply.core import shape
-from strictreply.measuring import STYLES, BadReply, FirstRequest
+from strictreply.measuring import STYLES, RecordedReply, RowRequest
 from strictreply.testing import assistant, completion, native_call
 
 SAID = Path(__file__).with_name("said.json")
@@ -31,7 +31,7 @@ LONG_WORD = 6  # characters: shorter words stand in any text
 OURS = {"answer"}  # stands in every correction of an answer
 
 
-def bad_replies(path: Path) -> Iterator[BadReply]:
+def bad_replies(path: Path) -> Iterator[RecordedReply]:
     """Yield the recorded replies that do not fit what was asked for."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -43,7 +43,7 @@ def bad_replies(path: Path) -> Iterator[BadReply]:
                 bad = bad_reply(record)
             except sr.ContractError:
                 continue  # a tool of the recording that no contract takes
-            if isinstance(bad, BadReply):
+            if isinstance(bad, RecordedReply):
                 yield bad
 
 
@@ -63,7 +63,7 @@ def bad_reply(record: dict[str, Any]) -> object:
         response = completion(assistant(record["reply"]["content"]))
 
     held, _ = shape(contract, asked)
-    first = FirstRequest.of(contract, held, asked, plain=True)
+    first = RowRequest.of(contract, held, asked, plain=True)
     return first.after(response)
 
 
@@ -79,7 +79,7 @@ def texts_in(value: object) -> Iterator[str]:
             yield from texts_in(member)
 
 
-def told(bad: BadReply, request: dict[str, Any]) -> str:
+def told(bad: RecordedReply, request: dict[str, Any]) -> str:
     """Return what a request says in system, user and tool turns beyond the first request."""
     before = {json.dumps(turn) for turn in bad.request["messages"]}
     turns = [turn for turn in request["messages"] if turn["role"] != "assistant"]
@@ -91,7 +91,7 @@ def told(bad: BadReply, request: dict[str, Any]) -> str:
     )
 
 
-def own_words(bad: BadReply) -> set[str]:
+def own_words(bad: RecordedReply) -> set[str]:
     """Return the longer words of a reply that do not stand in its request."""
     known = json.dumps(bad.request, ensure_ascii=False)
     message: Any = bad.response["choices"][0]["message"]  # type: ignore[index,call-overload]

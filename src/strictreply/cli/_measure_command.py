@@ -23,7 +23,7 @@ from strictreply.cli._terminal import (
 )
 from strictreply.core.text import printable
 from strictreply.measuring import STYLES
-from strictreply.measuring import Progress as Measured
+from strictreply.measuring import MeasureProgress as Measured
 from strictreply.testing.recovery import recovery_page
 
 

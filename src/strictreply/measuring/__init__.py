@@ -3,19 +3,19 @@
 :func:`measure` asks about rows; each :class:`Style` then asks once more for the same bad replies.
 """
 
-from strictreply.measuring._measuring import Progress, measure
+from strictreply.measuring._measuring import MeasureProgress, measure
 from strictreply.measuring._report import FirstReplies, MeasureReport, Recovery, percent, wilson
-from strictreply.measuring._styles import STYLES, BadReply, FirstRequest, Reask, Style, styles_of
+from strictreply.measuring._styles import STYLES, Reask, RecordedReply, RowRequest, Style, styles_of
 
 __all__ = [
     "STYLES",
-    "BadReply",
     "FirstReplies",
-    "FirstRequest",
+    "MeasureProgress",
     "MeasureReport",
-    "Progress",
     "Reask",
+    "RecordedReply",
     "Recovery",
+    "RowRequest",
     "Style",
     "measure",
     "percent",

@@ -23,7 +23,7 @@ from strictreply.core.forms import as_json
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class RecordedResponse:
     """What came to a request: a response, or the refusal of the request itself."""
 
     response: JSON
@@ -50,7 +50,7 @@ class MeasureJournal:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._known: dict[str, Came] = {}
+        self._known: dict[str, RecordedResponse] = {}
         self._lock = Lock()
         self._file: BinaryIO | None = None
         if path is not None:
@@ -67,7 +67,9 @@ class MeasureJournal:
                 break  # the process was killed while it wrote
             try:
                 read = json.loads(line)
-                came = Came(read["response"], float(read["seconds"]), read.get("refused", ""))
+                came = RecordedResponse(
+                    read["response"], float(read["seconds"]), read.get("refused", "")
+                )
                 self._known[read["request"]] = came
             except (ValueError, KeyError, TypeError):
                 file.close()
@@ -79,11 +81,11 @@ class MeasureJournal:
 
         file.truncate(whole)
 
-    def found(self, digest: str) -> Came | None:
+    def found(self, digest: str) -> RecordedResponse | None:
         """Return what came to a request; None where it was not answered yet."""
         return self._known.get(digest)
 
-    def add(self, digest: str, came: Came) -> None:
+    def add(self, digest: str, came: RecordedResponse) -> None:
         """Keep what came to a request, on disk before anything else is asked."""
         line = json.dumps({"request": digest, **asdict(came)}).encode() + b"\n"
         with self._lock:

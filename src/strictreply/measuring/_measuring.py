@@ -25,13 +25,13 @@ from strictreply.core import JSON, JSONObject, classify, shape
 from strictreply.core.arguments import is_count, is_duration
 from strictreply.core.forms import as_json
 from strictreply.core.judging import ContractKeywords
-from strictreply.measuring._journal import Came, MeasureJournal, digest_of
+from strictreply.measuring._journal import MeasureJournal, RecordedResponse, digest_of
 from strictreply.measuring._report import FirstReplies, MeasureReport, Recovery, Stop
 from strictreply.measuring._styles import (
     STYLES,
-    BadReply,
-    FirstRequest,
     Reask,
+    RecordedReply,
+    RowRequest,
     Style,
     styles_of,
 )
@@ -55,7 +55,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MeasureProgress:
     """How far a measurement is."""
 
     rows: int
@@ -76,7 +76,7 @@ class _RowOutcome:
 
     task: str
     """The task of the row."""
-    first: Came | None = None
+    first: RecordedResponse | None = None
     """What came to the first request; None where the call failed."""
     kind: str | None = None
     """The code of the first fault; None where the reply fitted."""
@@ -100,7 +100,7 @@ def measure(  # noqa: PLR0913 - one parameter a setting
     concurrency: int = 1,
     max_rows: int | None = None,
     max_seconds: float | None = None,
-    on_progress: Callable[[Progress], object] = lambda _: None,
+    on_progress: Callable[[MeasureProgress], object] = lambda _: None,
     **contract: Unpack[ContractKeywords],
 ) -> MeasureReport:
     """Measure how often a model's first replies fit, and which style of asking again fixes others.
@@ -236,7 +236,7 @@ class _Run:
         rows: Sequence[_Asked],
         concurrency: int,
         max_seconds: float | None,
-        on_progress: Callable[[Progress], object],
+        on_progress: Callable[[MeasureProgress], object],
     ) -> list[_RowOutcome]:
         """Ask about the rows, and return what each came to, in their order.
 
@@ -271,21 +271,21 @@ class _Run:
 
         return [found[index] for index in sorted(found)]
 
-    def _progress(self, found: Mapping[int, _RowOutcome], of: int) -> Progress:
+    def _progress(self, found: Mapping[int, _RowOutcome], of: int) -> MeasureProgress:
         bad = sum(each.kind is not None for each in found.values())
-        return Progress(len(found), of, self.requests, bad, self.failures.total())
+        return MeasureProgress(len(found), of, self.requests, bad, self.failures.total())
 
     def _outcome(self, row: _Asked) -> _RowOutcome:
         """Ask about one row: its first reply, and each style where that is bad."""
         outcome = _RowOutcome(row.task)
-        first = FirstRequest.of(self._given, row.contract, row.keywords, plain=self._plain)
+        first = RowRequest.of(self._given, row.contract, row.keywords, plain=self._plain)
         came = self._came(FIRST, row.repeat, first.request)
         outcome.first = came
         if came is None:
             return outcome
 
         verdict = first.after(came.response)
-        if not isinstance(verdict, BadReply):
+        if not isinstance(verdict, RecordedReply):
             outcome.kind = _kind_of(verdict)
             outcome.is_whole = True
             return outcome
@@ -294,7 +294,7 @@ class _Run:
         outcome.is_whole = self._try_styles(row, verdict, outcome)
         return outcome
 
-    def _try_styles(self, row: _Asked, bad: BadReply, outcome: _RowOutcome) -> bool:
+    def _try_styles(self, row: _Asked, bad: RecordedReply, outcome: _RowOutcome) -> bool:
         """Ask again in each style that applies; return whether all of them were answered."""
         for style in self._styles:
             reask = style.reask(bad)
@@ -313,7 +313,7 @@ class _Run:
 
         return True
 
-    def _came(self, style: str, repeat: int, request: JSONObject) -> Came | None:
+    def _came(self, style: str, repeat: int, request: JSONObject) -> RecordedResponse | None:
         """Return what comes to a request, from the journal where it has it; None at a failure."""
         digest = digest_of(style, repeat, request)
         known = self._journal.found(digest)
@@ -328,7 +328,7 @@ class _Run:
         began = time.monotonic()
         try:
             response: JSON = as_json(self._client.chat.completions.create(**request))
-            came = Came(response, time.monotonic() - began)
+            came = RecordedResponse(response, time.monotonic() - began)
         except Exception as error:
             failure = classify(error)
             if failure is None:
@@ -337,7 +337,7 @@ class _Run:
                 self._count_failure(str(failure))
                 return None
 
-            came = Came(None, time.monotonic() - began, str(failure))
+            came = RecordedResponse(None, time.monotonic() - began, str(failure))
 
         self._journal.add(digest, came)
         with self._lock:
@@ -362,7 +362,9 @@ def _kind_of(verdict: Verdict[Any] | None) -> str | None:
     return verdict.issues[0].code if isinstance(verdict, Invalid) else None
 
 
-def _tried(task: str, bad: BadReply, style: Style, reask: Reask, came: Came) -> Recovery:
+def _tried(
+    task: str, bad: RecordedReply, style: Style, reask: Reask, came: RecordedResponse
+) -> Recovery:
     usage = Usage.of(came.response)
     is_recovered = not came.refused and isinstance(reask.judge(came.response), Valid)
     return Recovery(

@@ -45,7 +45,7 @@ class Reask:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRequest:
+class RowRequest:
     """The first request for a row, and what its replies are held to."""
 
     asked: JSONObject
@@ -62,7 +62,7 @@ class FirstRequest:
     @classmethod
     def of(
         cls, given: Contract[Any], held: Contract[Any], asked: JSONObject, *, plain: bool
-    ) -> FirstRequest:
+    ) -> RowRequest:
         """Make the first request.
 
         ``plain`` leaves out the ``response_format`` that the contract adds.
@@ -75,7 +75,9 @@ class FirstRequest:
 
         return cls(asked, held, given, before, dict(request))
 
-    def after(self, response: JSON, steering: Steering = _OURS) -> BadReply | Verdict[Any] | None:
+    def after(
+        self, response: JSON, steering: Steering = _OURS
+    ) -> RecordedReply | Verdict[Any] | None:
         """Judge the response: the verdict where nothing is asked again, else the bad reply."""
         step = self.given.next_request(
             self.asked, *self.before, response, policy=_ONE_RETRY, steering=steering
@@ -84,17 +86,17 @@ class FirstRequest:
             return step.verdict
 
         issues = step.attempts[-1].issues
-        return BadReply(self, response, issues) if issues else None
+        return RecordedReply(self, response, issues) if issues else None
 
 
 _ONE_RETRY = RetryPolicy(max_retries=1, transport_retries=1, constrain_retries=False)
 
 
 @dataclass(frozen=True, slots=True)
-class BadReply:
+class RecordedReply:
     """A recorded first reply that does not fit: what a style makes its request of."""
 
-    first: FirstRequest
+    first: RowRequest
     """The request that it came to, with its contract."""
     response: JSON = field(repr=False)
     """The response, unchanged."""
@@ -155,7 +157,7 @@ class Style:
     """
 
     name: str
-    reask: Callable[[BadReply], Reask | None]
+    reask: Callable[[RecordedReply], Reask | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +180,12 @@ class _Echoing:
         return "\n".join([*words, "You wrote:", *found] if found else words)
 
 
-def _again(bad: BadReply) -> Reask:
+def _again(bad: RecordedReply) -> Reask:
     """Send the first request once more, without a word about the bad reply."""
     return Reask(dict(bad.request), bad.contract.check)
 
 
-def _fresh(bad: BadReply) -> Reask | None:
+def _fresh(bad: RecordedReply) -> Reask | None:
     """Send the first request, its last turn with the correction in place of the bad turn."""
     lines: list[str] = []
     for context in bad.contexts():
@@ -201,7 +203,7 @@ def _fresh(bad: BadReply) -> Reask | None:
     return Reask(request, bad.contract.check)
 
 
-def _forced(bad: BadReply) -> Reask | None:
+def _forced(bad: RecordedReply) -> Reask | None:
     """Send the first request with the tool at fault forced, else with any tool required."""
     contract = bad.contract
     if contract.channel != "native" or not contract.tools or contract.choice in contract.by_name:
@@ -221,7 +223,7 @@ def _forced(bad: BadReply) -> Reask | None:
     return Reask({**bad.request, "tool_choice": choice}, held.check)
 
 
-def _constrained(bad: BadReply) -> Reask | None:
+def _constrained(bad: RecordedReply) -> Reask | None:
     """Send the first request with the schema of all that is allowed as ``response_format``.
 
     Where tools may be called it is the union of their calls and the answer, as JSON in the text.
@@ -240,7 +242,7 @@ def _constrained(bad: BadReply) -> Reask | None:
     return Reask({**bad.request, FORMAT: unrefused[FORMAT]}, contract.check)
 
 
-def _union(bad: BadReply) -> Reask:
+def _union(bad: RecordedReply) -> Reask:
     held = bad.contract.replace(channel="text")
     asked = {name: value for name, value in bad.first.asked.items() if name not in _TOOL_MEMBERS}
     request = held.next_request(asked).request or {}
@@ -249,7 +251,7 @@ def _union(bad: BadReply) -> Reask:
     return Reask({**request, FORMAT: constraint}, held.check)
 
 
-def _steered(steering: Steering, bad: BadReply) -> Reask | None:
+def _steered(steering: Steering, bad: RecordedReply) -> Reask | None:
     return bad.corrected(steering)
 
 

@@ -12,7 +12,7 @@ import pytest
 import strictreply as sr
 from strictreply import ContractError
 from strictreply.core import JSONObject
-from strictreply.measuring import STYLES, BadReply, Progress, Reask, Style
+from strictreply.measuring import STYLES, MeasureProgress, Reask, RecordedReply, Style
 from strictreply.testing import assistant, completion, error_reply, native_call
 from strictreply.testing.mounting import async_openai_client, openai_client
 from support.measured import BAD, GOOD, Person, WeakModel, replayed
@@ -259,7 +259,7 @@ def test_one_journal_has_one_writer(tmp_path: Path) -> None:
     models = [WeakModel(), WeakModel()]
     refused: list[ContractError] = []
 
-    def meanwhile(_: Progress) -> None:
+    def meanwhile(_: MeasureProgress) -> None:
         with pytest.raises(ContractError) as caught:
             measured(models[1], journal=journal)
         refused.append(caught.value)
@@ -370,7 +370,7 @@ def test_at_once_is_the_same() -> None:
     model = WeakModel()
     expected = measured(model)
     together = WeakModel()
-    steps: list[Progress] = []
+    steps: list[MeasureProgress] = []
     report = measured(together, concurrency=3, on_progress=steps.append)
 
     assert counts(report) == counts(expected)
@@ -381,9 +381,9 @@ def test_at_once_is_the_same() -> None:
 
 def test_a_style_of_ones_own() -> None:
     """A style is a name and a function of the bad reply, which may leave a reply out."""
-    seen: list[BadReply] = []
+    seen: list[RecordedReply] = []
 
-    def politely(bad: BadReply) -> Reask | None:
+    def politely(bad: RecordedReply) -> Reask | None:
         seen.append(bad)
         if "question 1" in str(bad.request):
             return None
