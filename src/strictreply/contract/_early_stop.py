@@ -33,7 +33,8 @@ from strictreply.contract._channels import is_final_answer, judge_args, judge_na
 from strictreply.reading._decoding import THINK_CLOSE, THINK_OPEN
 from strictreply.reading._incremental import IncrementalReader, Partial, Stop
 from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Place, object_of, text_place
-from strictreply.schema._sent_form import VALUE, SentForm
+from strictreply.schema._sent_form import SentForm
+from strictreply.schema._sent_values import VALUE
 from strictreply.values._drafts import CALLS_PLACE, TEXT_PLACE, arguments_place, name_place
 from strictreply.values._issues import Code, Issue, pointer_tokens
 from strictreply.values._limits import JSON, Limits, Work, utf8_size
