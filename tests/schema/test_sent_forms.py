@@ -223,8 +223,8 @@ def closed(*demanded: str, **members: Any) -> dict[str, Any]:
     }
 
 
-NUMBER = {"type": "integer"}
-MAYBE = {"type": ["integer", "null"]}
+NUMBER: dict[str, Any] = {"type": "integer"}
+MAYBE: dict[str, Any] = {"type": ["integer", "null"]}
 LEAVES: list[Any] = [
     NUMBER,
     MAYBE,
@@ -370,7 +370,7 @@ def test_a_union_that_leaves_two_meanings_to_null_has_no_form(one: Any, other: A
 
 def test_a_part_of_a_union_comes_back_as_the_branch_that_it_is_like() -> None:
     """A value that fits no branch, as it is wrong or has only begun, has no null of ours."""
-    schema = {
+    schema: Any = {
         "anyOf": [
             closed("kind", "n", kind={"const": "a"}, n=NUMBER, x=NUMBER),
             closed("kind", "n", kind={"const": "b"}, n=NUMBER, x=NUMBER),
@@ -379,14 +379,14 @@ def test_a_part_of_a_union_comes_back_as_the_branch_that_it_is_like() -> None:
     form = sent_form(schema, "openai", wraps_root=True)
     assert form.restored is not None
     assert form.restored({"value": {"kind": "b", "x": None}}) == {"kind": "b"}
-    wrong = {"kind": "a", "n": "1", "x": None}
+    wrong: Any = {"kind": "a", "n": "1", "x": None}
     assert form.restored({"value": wrong}) == {"kind": "a", "n": "1"}
 
 
 def test_a_root_that_only_refers_is_what_it_refers_to() -> None:
     """A reference at the root, with remarks beside it, is an object where it leads to one."""
     node = closed("v", v=NUMBER, next={"$ref": "#/definitions/Node"})
-    schema = {
+    schema: Any = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "T",
         "allOf": [{"$ref": "#/definitions/Node"}],

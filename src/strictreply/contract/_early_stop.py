@@ -215,8 +215,11 @@ def _declared_part(partial: Partial[object], form: SentForm) -> Partial[object] 
         return Partial(form.restored(partial.value), partial.open)
 
     value = partial.value
-    if not isinstance(value, dict) or VALUE not in value:
-        return None
+    if not isinstance(value, dict):
+        # an endpoint that refused the form was sent the schema as it is declared
+        return partial
+    if VALUE not in value:
+        return partial if value else None
 
     at = f"/{VALUE}"
     paths = tuple(path[len(at) :] for path in partial.open if path.startswith(at))
