@@ -492,3 +492,13 @@ def test_what_is_beyond_the_limits_of_a_request_is_sent_as_it_is_declared() -> N
     client.reply(model="claude", max_tokens=9, messages=[{"role": "user", "content": "x"}])
 
     assert [tool.get("strict") for tool in requests[0]["tools"]] == [True, True, None, None]
+
+
+def test_a_request_that_the_caller_sends_is_in_the_declared_form() -> None:
+    """``next_request`` knows no server: null is judged, and nothing is converted."""
+    client = wrapped(served(completion("x")), tools=[book])
+    contract = client.contract_for(**ASK)
+    found = contract.next_request(ASK, completion(calls=[call("book", SENT)]))
+
+    assert [issue.code for issue in found.verdict.issues] == ["args.type"]
+    assert '"strict"' not in json.dumps(found.request)

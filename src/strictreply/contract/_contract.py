@@ -428,7 +428,9 @@ class Contract(Generic[A_co]):
         # the loop stands above the contract
         from strictreply.retry._next_request import next_request  # noqa: PLC0415
 
-        return next_request(self, request, responses, policy, steering, api)
+        # the caller sends it, to a server that is not known here
+        contract = self.sent_to(None)
+        return next_request(contract, request, responses, policy, steering, api)
 
     def _check(
         self, reply: object, api: Api | str | None
