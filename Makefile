@@ -1,7 +1,8 @@
 # What a checkout can do. `make help` lists it. Environments are made on first use and again when a lock changes.
 .PHONY: help demo quick test test-whole test-openai2 test-newest test-instructor test-langchain test-tracers test-litellm test-ray
 .PHONY: test-prometheus scrape llamacpp survival frameworks suites newest bench-litellm
-.PHONY: coverage bench bounds streams measure lint format types pages docs wheel-smoke environments lock clean
+.PHONY: coverage bench bounds streams measure lint format types pages docs wheel-smoke release-check release-ready
+.PHONY: environments lock clean
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
@@ -12,7 +13,8 @@ PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 # Tests start hundreds of Pythons: where none may keep its bytecode, each compiles openai and the rest again.
 unexport PYTHONDONTWRITEBYTECODE
 LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-litellm/.ready \
-    .venv-ray/.ready .venv-prometheus/.ready .venv-llamacpp/.ready .venv-docs/.ready
+    .venv-ray/.ready .venv-prometheus/.ready .venv-llamacpp/.ready .venv-docs/.ready \
+    .venv-release/.ready
 FRAMEWORKS := $(patsubst requirements/frameworks/%.txt,.venv-frameworks-%/.ready,$(wildcard requirements/frameworks/*.txt))
 PEERS := $(patsubst requirements/peers/%.txt,.venv-peer-%/.ready,$(wildcard requirements/peers/*.txt))
 BENCHES := $(patsubst requirements/bench/%.txt,.venv-bench-%/.ready,$(wildcard requirements/bench/*.txt))
@@ -123,6 +125,15 @@ docs: .venv-docs/.ready ## build the documentation site into site/, with strict 
 
 wheel-smoke: .venv/.ready ## build the wheel and use it in a fresh environment
 	@tools/wheel_smoke.sh
+
+release-check: .venv/.ready .venv-release/.ready ## build the distributions into dist/, and check what an index would show and install
+	@rm -rf dist
+	@.venv-release/bin/uv build --quiet --no-build-isolation --python $(PY)
+	@.venv-release/bin/twine check --strict dist/*
+	@.venv-release/bin/check-wheel-contents dist/*.whl
+
+release-ready: .venv/.ready ## say what keeps a tag from being released (TAG=v0.2.0)
+	@$(PY) tools/release.py "$$TAG"
 
 environments: $(LANES) $(PEERS) $(FRAMEWORKS) ## make every environment but the benchmark's at once (-j2: two at a time)
 

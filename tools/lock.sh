@@ -23,9 +23,10 @@ lock streams pyproject.toml --extra testing
 lock litellm pyproject.toml --extra testing --extra litellm
 lock ray pyproject.toml --extra testing --extra batch
 lock prometheus pyproject.toml --extra testing --extra otel
-lock llamacpp
+lock llamacpp --no-deps
 lock measure --no-deps
 lock docs
+lock release
 lock uv
 for peer in requirements/peers/*.in; do
     lock "peers/$(basename "$peer" .in)" pyproject.toml --extra cli

@@ -342,25 +342,25 @@ def test_an_example_is_in_the_form_that_is_sent() -> None:
 
 
 @sr.tool
-def cancel(why: str, fee: int = 1) -> str:
-    """Cancel a room."""
-    return f"{why}: {fee}"
+def look(room: int, floor: int = 0) -> str:
+    """Look at a room."""
+    return f"{room} {floor}"
 
 
-@pytest.mark.parametrize("declared", [{}, {"answer": Invoice}])
-def test_a_retry_of_one_tool_of_several_comes_back(declared: dict[str, Any]) -> None:
-    """A request that is narrowed to one tool sends the same form, and its reply is read by it."""
-    wrong = completion(calls=[call("book", {"city": "B", "nights": None})])
-    server = served(wrong, completion(calls=[call("book", SENT)]))
-    exchange = wrapped(server, tools=[book, cancel], **declared).exchange(**ASK)
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_retry_of_one_tool_of_several_comes_back(parallel: bool) -> None:
+    """A correction that sends the faulty tool alone is in its form, and so is the reply to it."""
+    calls = [call("book", {"city": "B", "nights": None})]
+    if parallel:
+        calls.append(call("look", {"room": 1, "floor": None}, "call_b"))
 
-    assert function(server) == function(server, 0)
-    assert len(body(server)["tools"]) == 1
-    assert [[one.code for one in each.issues] for each in exchange.attempts] == [
-        ["args.min_length"],
-        [],
-    ]
-    assert exchange.reply.args.nights == 1
+    server = served(completion(calls=calls), completion(calls=[call("book", SENT)]))
+    exchange = wrapped(server, tools=[book, look], parallel=parallel).exchange(**ASK)
+
+    assert [one["function"]["strict"] for one in body(server)["tools"]] == [True]
+    assert len(exchange.attempts) == 2
+    first = exchange.completion.choices[0].message.tool_calls[0]
+    assert json.loads(first.function.arguments) == DECLARED
 
 
 def test_a_refused_schema_stays_refused_in_a_retry_of_one_tool() -> None:
@@ -371,7 +371,7 @@ def test_a_refused_schema_stays_refused_in_a_retry_of_one_tool() -> None:
         wrong,
         completion(calls=[call("book", DECLARED)]),
     )
-    wrapped(server, tools=[book, cancel]).exchange(**ASK)
+    wrapped(server, tools=[book, look]).exchange(**ASK)
 
     sent = [json.loads(one)["tools"] for one in server.bodies]
     assert [[tool["function"].get("strict") for tool in tools] for tools in sent] == [
@@ -384,7 +384,7 @@ def test_a_refused_schema_stays_refused_in_a_retry_of_one_tool() -> None:
 def test_tools_that_may_not_be_called_are_sent_in_the_same_form() -> None:
     """``allowed_tools`` changes none of the tools that the model is shown."""
     server = served(completion("x"), completion("x"))
-    client = wrapped(server, tools=[book, cancel])
+    client = wrapped(server, tools=[book, look])
     client.reply(**ASK)
     one = {"type": "function", "function": {"name": "book"}}
     allowed = {"mode": "auto", "tools": [one]}

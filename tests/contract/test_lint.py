@@ -301,3 +301,15 @@ def test_nothing_to_look_at_is_an_empty_report() -> None:
     """Without tools and with an answer of text there is nothing to say."""
     report = sr.lint()
     assert (report.ok, report.findings) == (True, ())
+
+
+def test_what_is_sent_in_another_form_is_said() -> None:
+    """A schema with a strict form is told apart from one that is sent as it is declared."""
+    optional = closed({"city": {"type": "string"}}, required=[])
+    report = sr.lint(
+        [tool("converted", optional), tool("map", {"type": "object", "additionalProperties": {}})],
+        providers=["openai", "gemini"],
+    )
+    codes = (FindingCode.CONVERTED, FindingCode.AS_DECLARED)
+    told = [(one.tool, one.provider) for code in codes for one in found(report, code)]
+    assert told == [("converted", "openai"), ("map", "openai")]

@@ -398,7 +398,6 @@ class TestScoped:
         "switched",
         [
             completion(calls=[call("weather", {"city": "Oslo"})]),
-            completion("an answer instead"),
             completion(
                 calls=[call("search", {"query": "a"}, "x"), call("search", {"query": "b"}, "y")]
             ),

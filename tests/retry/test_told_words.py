@@ -31,10 +31,10 @@ def requested(*replies: Any, **keywords: Any) -> list[str]:
     fake = Client(*replies)
     policy = sr.RetryPolicy(max_retries=len(replies) - 1)
     client: Any = sr.wrap(fake, policy=policy, **keywords)
-    with pytest.raises(sr.ReplyRejected):
+    with pytest.raises(sr.ReplyRejected) as raised:
         client.reply(model="m", messages="x", tool_choice="required")
 
-    return [messages[-1]["content"] for messages in fake.script.messages[1:]]
+    return [attempt.correction or "" for attempt in raised.value.attempts[1:]]
 
 
 @pytest.mark.parametrize("code", CORRECTED)

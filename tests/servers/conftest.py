@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +33,21 @@ def llamacpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield given
         return
 
+    model = tmp_path_factory.mktemp("llamacpp") / "random.gguf"
+    with _served(str(model)) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Iterator[str]:
+    """Return the base URL of llama.cpp's server with SmolLM2, whose template knows no tools."""
+    with _served("smollm2") as address:
+        yield address
+
+
+@contextmanager
+def _served(model: str) -> Iterator[str]:
+    """Serve a model as long as the context lasts; skip where there is no server."""
     python = _serving_python()
     if python is None:
         absent = pytest.fail if os.environ.get("STRICTREPLY_REQUIRE_LLAMACPP") else pytest.skip
@@ -40,8 +56,7 @@ def llamacpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             "or set STRICTREPLY_LLAMACPP_URL to a server's base URL"
         )
 
-    model = tmp_path_factory.mktemp("llamacpp") / "random.gguf"
-    command = [str(python), "-m", "support.servers.llamacpp.serve", str(model)]
+    command = [str(python), "-m", "support.servers.llamacpp.serve", model]
     with subprocess.Popen(
         command, cwd=TESTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:

@@ -31,6 +31,7 @@ from strictreply.contract._correcting import Steering
 from strictreply.contract._definitions import given
 from strictreply.contract._driving import unharmed
 from strictreply.retry._asking import CallPlan
+from strictreply.retry._constraining import unheld_by
 from strictreply.retry._flow import Ended, HandedOn, Outcome
 from strictreply.retry._next_request import undressed
 from strictreply.retry._policy import RetryPolicy, end_at, is_transport_fault
@@ -314,17 +315,19 @@ class Settings:
 
 
 class EndpointRefusals:
-    """What endpoints refuse of our additions, by address and model.
+    """What endpoints refuse of our additions, or do not hold replies to, by address and model.
 
-    It is learnt once a request without the addition was served. At most :data:`MAX_ENDPOINTS` are
-    kept. ``warned`` holds the warnings that were given about schemas of requests.
+    A refusal is learnt once a request without the addition was served, the other once a reply broke
+    the constraint that its request had. At most :data:`MAX_ENDPOINTS` are kept of each. ``warned``
+    holds the warnings that were given about schemas of requests.
     """
 
-    __slots__ = ("_known", "warned")
+    __slots__ = ("_known", "_unheld", "warned")
 
     def __init__(self) -> None:
         self.warned: set[str] = set()
         self._known: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
+        self._unheld: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
 
     def unwanted(self, client: object, base: Request) -> frozenset[str]:
         """Return what an endpoint is known to refuse."""
@@ -333,19 +336,42 @@ class EndpointRefusals:
 
         return self._known.get(_endpoint(client, base), frozenset())
 
+    def unheld(self, client: object, base: Request) -> frozenset[str]:
+        """Return what an endpoint is known to take, and not to hold its replies to."""
+        if not self._unheld:
+            return frozenset()
+
+        return self._unheld.get(_endpoint(client, base), frozenset())
+
     def learn(self, client: object, base: Request, attempts: tuple[Attempt, ...]) -> None:
-        """Remember what was refused in a call, as far as a later attempt without it was served."""
+        """Remember what was refused in a call, as far as a later attempt without it was served.
+
+        Also the constraints that its replies broke.
+        """
+        if not attempts[1:]:
+            return
+
+        endpoint = _endpoint(client, base)
+        _remember(self._unheld, endpoint, unheld_by(attempts))
         served = [number for number, one in enumerate(attempts) if one.failure is None]
         refused = {
             name for one in attempts[: max(served, default=0)] for name in one.dropped_params
         }
-        if not refused:
-            return
+        _remember(self._known, endpoint, frozenset(refused))
 
-        endpoint = _endpoint(client, base)
-        self._known[endpoint] = self._known.pop(endpoint, frozenset()) | refused
-        while len(self._known) > MAX_ENDPOINTS:
-            self._known.popitem(last=False)
+
+def _remember(
+    known: OrderedDict[tuple[str, str], frozenset[str]],
+    endpoint: tuple[str, str],
+    names: frozenset[str],
+) -> None:
+    """Add names to what is known of an endpoint; the oldest endpoint is forgotten for it."""
+    if not names:
+        return
+
+    known[endpoint] = known.pop(endpoint, frozenset()) | names
+    while len(known) > MAX_ENDPOINTS:
+        known.popitem(last=False)
 
 
 def _endpoint(client: object, base: Request) -> tuple[str, str]:
@@ -634,6 +660,7 @@ class Wrapped(Generic[A_co]):
             unwanted,
             owned,
             wire,
+            unheld=guard.learnt.unheld(guard.inner, base),
             enforced=enforced,
             own_request=own,
         )

@@ -5,11 +5,12 @@ This module says how each is described to a model, and how it is judged.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from strictreply.contract._answer import FINAL_ANSWER
 from strictreply.contract._own_rules import own_issues
@@ -32,6 +33,7 @@ _NO_PROSE = "and nothing else: no prose, no code fence"
 _TEXT_RULES = f"Reply with {{wanted}} {_NO_PROSE}, no other keys. {_FIT}"
 _ANSWER_RULES = f"Answer with exactly one JSON value {_NO_PROSE}. {_FIT}"
 _BESIDE_CALLS = f"Where you do not call a tool: {_ANSWER_RULES[0].lower()}{_ANSWER_RULES[1:]}"
+_BASE = "urn:strictreply:"
 _OUTER_REFERENCE = re.compile(r'"\$ref":"(?!#/\$defs/)')
 
 
@@ -64,6 +66,41 @@ def union_schema(contract: Contract) -> dict[str, JSON]:
         branches.append(answer)
 
     return {"anyOf": branches}
+
+
+def constraint_schema(contract: Contract) -> JSONObject:
+    """Return the schema of the union as servers take it to constrain a reply.
+
+    Servers look for definitions at the root, and some refuse a root that is not an object: a union
+    of one member is that member.
+    """
+    shared: dict[str, JSON] = {}
+    branches: Any = _hoisted(union_schema(contract)["anyOf"], shared)
+    schema: JSONObject = branches[0] if len(branches) == 1 else {"anyOf": branches}
+    return schema | {"$defs": shared} if shared else schema
+
+
+def _hoisted(value: JSON, shared: dict[str, JSON]) -> JSON:
+    """Return a schema without the definitions of what is embedded, which are put into ``shared``.
+
+    One that refers to anything but its own definitions stays as it is.
+    """
+    if isinstance(value, list):
+        return [_hoisted(item, shared) for item in value]
+    if not isinstance(value, dict):
+        return value
+
+    base = value.get("$id")
+    is_ours = isinstance(base, str) and base.startswith(_BASE)
+    if not is_ours or _OUTER_REFERENCE.search(compact(value)):
+        return {key: _hoisted(item, shared) for key, item in value.items()}
+
+    prefix = f"{str(base).removeprefix(_BASE).replace(':', '_')}_"
+    written = compact(value).replace('"$ref":"#/$defs/', f'"$ref":"#/$defs/{prefix}')
+    moved: dict[str, JSON] = json.loads(written)
+    definitions: Any = moved.pop("$defs", {})
+    shared |= {f"{prefix}{name}": schema for name, schema in definitions.items()}
+    return {key: item for key, item in moved.items() if key != "$id"}
 
 
 def admits_answer(contract: Contract) -> bool:
@@ -166,7 +203,7 @@ def _embedded(name: str, document: object) -> JSON:
     A schema with references gets a base URI, so that they still refer to its own definitions.
     """
     if isinstance(document, dict) and '"$ref"' in compact(document):
-        return {"$id": f"urn:strictreply:{name}", **document}
+        return {"$id": f"{_BASE}{name}", **document}
     return document  # type: ignore[return-value]
 
 

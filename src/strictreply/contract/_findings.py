@@ -28,6 +28,8 @@ class FindingCode(StrEnum):
     DROPPED = "provider.dropped"
     DESCRIBED = "provider.described"
     ENFORCED = "provider.enforced"
+    CONVERTED = "provider.converted"
+    AS_DECLARED = "provider.as_declared"
     OVER_LIMIT = "provider.over_limit"
     NAME_REFUSED = "provider.name_refused"
     SIZE = "cost.size"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import combinations
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast, get_args
 
 from strictreply.contract._answer import Answer
 from strictreply.contract._findings import (
@@ -31,6 +31,7 @@ from strictreply.schema._places import (
     required_of,
 )
 from strictreply.schema._providers import PROVIDERS, TABLE, Provider, Treatment
+from strictreply.schema._sent_form import StrictProvider, sent_form
 from strictreply.schema._survey import LIMITS, NAMES, PlaceTreatment, schemas_in, survey
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import compact, counted, pointer, quote
@@ -397,6 +398,7 @@ def _of_provider(subjects: Sequence[_Subject], provider: Provider) -> Iterator[F
     rules: dict[str, list[Treatment]] = {}
     for subject in subjects:
         yield from _bounded(subject, provider)
+        yield from _sent(subject, provider)
         places = survey(subject.document.root, provider, is_tool=subject.document.is_tool)
         for place in places:
             if place.treatment in _SEVERITIES:
@@ -407,6 +409,38 @@ def _of_provider(subjects: Sequence[_Subject], provider: Provider) -> Iterator[F
 
     if rules:
         yield _enforced(rules, provider)
+
+
+def _sent(subject: _Subject, provider: Provider) -> Iterator[Finding]:
+    """Say in which form strictreply sends a schema to a provider whose strict mode it asks for."""
+    if provider not in get_args(StrictProvider):
+        return
+
+    document = subject.document
+    form = sent_form(
+        document.root, cast("StrictProvider", provider), wraps_root=not document.is_tool
+    )
+    title = TABLE[provider].title
+    if form.is_strict and form.document == document.root:
+        return
+
+    if form.is_strict:
+        found = subject.found(
+            FindingCode.CONVERTED,
+            Severity.NOTE,
+            f"strictreply sends a form of it that {title} enforces, and reads replies back",
+            "nothing: what the form cannot say is judged",
+        )
+    else:
+        found = subject.found(
+            FindingCode.AS_DECLARED,
+            Severity.WARNING,
+            f"strictreply sends it without strict mode, since it has no form for {title}: "
+            f"{form.why}",
+            "a schema with such a form, if the model errs here",
+        )
+
+    yield replace(found, provider=provider)
 
 
 def _bounded(subject: _Subject, provider: Provider) -> Iterator[Finding]:

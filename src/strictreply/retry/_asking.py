@@ -14,6 +14,19 @@ from strictreply.contract._channels import admits_answer, answer_instructions
 from strictreply.contract._contract import Contract
 from strictreply.contract._correcting import CorrectionContext, Steering
 from strictreply.reading._decoding import decode, extract, is_json
+from strictreply.retry._constraining import (
+    CONSTRAINED_CALL,
+    FORCED_TOOL,
+    RESPONSE_FORMAT,
+    add_union,
+    can_be_answered,
+    is_broken_call,
+    is_cut_prose,
+    is_lost_call,
+    is_missing_call,
+    is_of_grammar,
+    written_as_text,
+)
 from strictreply.retry._failures import Failure
 from strictreply.retry._policy import Again, Consult, RetryPolicy, Step, steps_in_force
 from strictreply.retry._replaying import encodable, replayed
@@ -41,7 +54,11 @@ Gateways count with tokenizers of their own.
 REPLY_TOKENS_FACTOR = 4
 """How many times the caller's limit a request may ask for, unless the policy has another cap."""
 
+MAX_SAID_AGAIN = 2_000
+"""The characters up to which a user's turn is said again behind a correction."""
 
+_WITH_SCHEMA = frozenset({RESPONSE_FORMAT, CONSTRAINED_CALL})
+_CONSTRAINED_BY = {FORCED_TOOL: CHOICE, RESPONSE_FORMAT: FORMAT, CONSTRAINED_CALL: FORMAT}
 _NO_REPLY = Draft()
 
 
@@ -67,6 +84,8 @@ class CallPlan:
     """The tools whose faults are enforced; None for all, empty where replies are only observed."""
     own_request: Request | None = None
     """The caller's request with nothing of ours, which is sent first; None to send the contract."""
+    unheld: frozenset[str] = frozenset()
+    """What of our additions the endpoint is known to take, and not to hold its replies to."""
 
     @property
     def mode(self) -> str:
@@ -102,6 +121,8 @@ class BadReply:
     """Whether a thought in it, or in the caller's messages, is signed."""
     own: Draft = _NO_REPLY
     """The reply as it came, where ``draft`` is the frozen one that it was spliced into."""
+    constraints: tuple[str, ...] = ()
+    """The steps that constrain the reply to its correction, whatever the tier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +163,10 @@ class Correction:
     """The step that was taken last; None when none was."""
     prefix: tuple[Message, ...] = ()
     """The turns behind the caller's messages that the bad reply was made behind."""
+    demanded: Contract | None = None
+    """What is asked for as a constrained answer, and read as a call; None where nothing is."""
+    instead: Correction | None = None
+    """What corrects the reply where the endpoint refuses a schema; None where none came early."""
 
 
 Asked: TypeAlias = FirstRequest | Correction
@@ -186,10 +211,25 @@ def first_turn(ask: CallPlan) -> FirstRequest:
     return FirstRequest(demanding(ask.contract, ask.base, ask.unwanted))
 
 
+def constraint_refused(turn: Asked, failure: Failure | None) -> frozenset[str]:
+    """Return the constraint of a correction that was refused as invalid in words that name nothing.
+
+    The conversation behind it was served before.
+    """
+    is_refusal = failure is not None and failure.kind == "invalid_request"
+    if not is_refusal or not isinstance(turn, Correction):
+        return frozenset()
+
+    names = {_CONSTRAINED_BY[step] for step in turn.answers.constraints}
+    return turn.request.added & names
+
+
 def without(ask: CallPlan, turn: Asked, refused: frozenset[str]) -> Resend:
     """Make the same request without what the endpoint refused of what we had added."""
     request = turn.request.without(refused)
     correction = turn if isinstance(turn, Correction) else None
+    if correction is not None and correction.instead is not None and FORMAT in refused:
+        return Resend(correction.instead, refused)
 
     if FORMAT in refused and ask.contract.channel == "native":
         contract = ask.contract
@@ -203,7 +243,7 @@ def without(ask: CallPlan, turn: Asked, refused: frozenset[str]) -> Resend:
     if correction is None:
         return Resend(FirstRequest(request), refused)
 
-    forced = correction.escalation == "forced_tool" and CHOICE in refused
+    forced = correction.escalation == FORCED_TOOL and CHOICE in refused
     is_without_step = forced or correction.escalation in refused
     escalation = None if is_without_step else correction.escalation
 
@@ -227,35 +267,41 @@ def correction_for(ask: CallPlan, turn: Asked, bad: BadReply, step: Again) -> Co
     before = turn if isinstance(turn, Correction) else None
     scope = bad.scope if _is_narrow(ask, bad) else None
     raises, grows = _raises(ask, before, bad)
+    steps = _steps(ask, bad, step.tier)
+
+    demanded = None
+    instead = None
+    shown_by = ask
+    if CONSTRAINED_CALL in steps:
+        demanded = _forced(ask, bad, steps)
+        # the correction is about the form that is asked for
+        shown_by = replace(ask, contract=demanded.replace(channel="text"))
+
+    if demanded is not None or RESPONSE_FORMAT in bad.constraints:
+        plain = replace(ask, unwanted=ask.unwanted | {FORMAT})
+        instead = correction_for(plain, turn, replace(bad, constraints=()), step)
 
     if step.words is not None:
         words = [step.words]
     else:
-        words = corrections(ask.steering, _contexts(ask, bad, step.tier))
+        words = corrections(ask.steering, _contexts(shown_by, bad, step.tier))
 
     prefix = _prefix(before, bad)
-    draft, seen = _replay(ask.wire.replay, before, bad, scope)
-    if not bad.is_bound:
-        draft = as_sent(ask.contract, turn.request, draft)
-    if seen is None:
-        words = ["\n".join(words)]
-
-    taken = ask.wire.replay.ids([*ask.base.conversation, *prefix])
-    turns = encodable(
-        replayed(ask.contract, draft, words, seen, taken, step.words, replay=ask.wire.replay)
-    )
-    steps = _steps(ask, bad, step.tier)
-
     limits = {**ask.base.limits, **_limits(ask, raises)}
+    said = "" if step.words is not None else _said_again(ask, bad, scope)
+    turns = _turns(shown_by, turn, bad, [said] if said else words, step.words)
     base = replace(ask.base, limits=limits, behind=(*prefix, *turns))
-    refuses_id = Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
+    request = _escalated(ask, base, bad, steps)
+    if said:
+        request = replace(request, instructions="\n\n".join([request.instructions, *words]))
 
     escalation = None
     if steps:
         escalation = steps[-1] if isinstance(steps[-1], str) else "keywords"
 
+    refuses_id = Code.CALL_ID_DUPLICATE.value in {issue.code for issue in bad.issues}
     return Correction(
-        _escalated(ask, base, bad, steps),
+        request,
         text="\n".join(words),
         tier=step.tier,
         scope=scope,
@@ -266,7 +312,48 @@ def correction_for(ask: CallPlan, turn: Asked, bad: BadReply, step: Again) -> Co
         numbers=refuses_id or (before is not None and before.numbers),
         escalation=escalation,
         prefix=prefix,
+        demanded=demanded,
+        instead=instead,
     )
+
+
+def _turns(
+    ask: CallPlan, turn: Asked, bad: BadReply, words: list[str], human: str | None
+) -> list[Message]:
+    """Return the bad reply as the assistant's turn, with the turns that correct it."""
+    before = turn if isinstance(turn, Correction) else None
+    asked = turn.request
+    scope = bad.scope if _is_narrow(ask, bad) else None
+    draft, seen = _replay(ask.wire.replay, before, bad, scope)
+    if ask.contract.channel == "text":
+        draft = written_as_text(draft)
+    elif asked.is_strict and not bad.is_bound:
+        draft = as_sent(ask.contract, asked, draft)
+    if seen is None:
+        words = ["\n".join(words)]
+
+    taken = ask.wire.replay.ids([*ask.base.conversation, *_prefix(before, bad)])
+    return encodable(
+        replayed(ask.contract, draft, words, seen, taken, human, replay=ask.wire.replay)
+    )
+
+
+def _said_again(ask: CallPlan, bad: BadReply, scope: Scope | None) -> str:
+    """Return what the caller's user has said last, to be said again where decoding is constrained.
+
+    A weak model answers the last turn in whatever form fits, so that it would answer a correction,
+    which joins the instructions then. Empty where nothing is said again.
+    """
+    is_held = not _WITH_SCHEMA.isdisjoint(bad.constraints)
+    is_whole = scope is None or CONSTRAINED_CALL in bad.constraints
+    last = ask.base.conversation[-1] if ask.base.conversation else None
+    if not is_held or not is_whole or not isinstance(last, Mapping):
+        return ""
+
+    replay = ask.wire.replay
+    turn: Message = dict(last)
+    said = replay.heard(turn).text
+    return said if turn == replay.user(said) and len(said) <= MAX_SAID_AGAIN else ""
 
 
 def _prefix(before: Correction | None, bad: BadReply) -> tuple[Message, ...]:
@@ -321,6 +408,19 @@ def consult_for(ask: CallPlan, bad: BadReply | None, step: Again) -> Consult | N
 
 def _steps(ask: CallPlan, bad: BadReply, tier: int) -> list[Step]:
     """Return the steps that the policy has in force at a tier, without those of no effect here."""
+    usable = _usable(ask, bad)
+    early = bad.constraints
+    later = steps_in_force(
+        ask.policy,
+        ask.base.model,
+        tier,
+        lambda step: usable.get(str(step), True) and step not in early,
+    )
+    return [*early, *later]
+
+
+def _usable(ask: CallPlan, bad: BadReply) -> dict[str, bool]:
+    """Return which of the steps that constrain the reply to a correction have an effect here."""
     contract = ask.contract
     about_answer = any(issue.code.startswith("answer.") for issue in bad.issues)
     in_text = contract.channel == "text"
@@ -330,29 +430,68 @@ def _steps(ask: CallPlan, bad: BadReply, tier: int) -> list[Step]:
     has_answer = has_format and contract.answer.schema is not None
     answers = has_answer and contract.answer_style == "union"
     forcible = (in_text or CHOICE not in ask.unwanted) and contract.choice == "auto"
-    unsent = not has_schema(ask.base) and FORMAT not in ask.unwanted
-    usable = {
-        "forced_tool": forcible and bool(contract.tools) and not (about_answer or alone),
-        "response_format": (
-            unsent and not bad.is_bound and (in_text or (answers and admits_answer(contract)))
+    unsent = not has_schema(ask.base) and FORMAT not in ask.unwanted and not bad.is_bound
+
+    scope = bad.scope if _is_narrow(ask, bad) else None
+    is_whole = scope is None or (scope.only is not None and scope.part is None)
+    return {
+        FORCED_TOOL: forcible and bool(contract.tools) and not (about_answer or alone),
+        RESPONSE_FORMAT: unsent and (in_text or (answers and admits_answer(contract))),
+        CONSTRAINED_CALL: (
+            unsent and not in_text and is_whole and can_be_answered(contract, ask.base)
         ),
     }
 
-    return steps_in_force(
-        ask.policy, ask.base.model, tier, lambda step: usable.get(str(step), True)
-    )
+
+def constraints_of(ask: CallPlan, before: tuple[str, ...], bad: BadReply) -> tuple[str, ...]:
+    """Return the steps that constrain the reply to the correction of a bad one from now on.
+
+    ``before`` are those that were in force: they stay, unless the server does not hold to them.
+    """
+    if not ask.policy.constrain_retries or bad.is_bound:
+        return ()
+
+    usable = _usable(ask, bad)
+    may_format = not ask.policy.keep_prompt_cache and FORMAT not in ask.unheld
+    formats = may_format and ask.base.format is None
+
+    if ask.contract.channel == "text":
+        is_broken = is_of_grammar(bad.issues) or is_cut_prose(bad.issues, bad.own)
+        is_due = RESPONSE_FORMAT in before or is_broken
+        return (RESPONSE_FORMAT,) if is_due and formats and usable[RESPONSE_FORMAT] else ()
+
+    is_forced = usable[FORCED_TOOL] and CHOICE not in ask.unheld
+    if is_forced and (FORCED_TOOL in before or is_broken_call(bad.issues)):
+        return (FORCED_TOOL,)
+
+    # text that went out stays in the reply: an answer can no longer come in place of the call
+    is_lost = is_lost_call(bad.issues) and not bad.is_told
+    is_no_call = is_missing_call(ask.contract, bad.issues, bad.own)
+    is_due = CONSTRAINED_CALL in before or is_lost or is_no_call
+    return (CONSTRAINED_CALL,) if is_due and formats and usable[CONSTRAINED_CALL] else ()
+
+
+def _forced(ask: CallPlan, bad: BadReply, steps: list[Step]) -> Contract:
+    """Return what a correction demands: the calls of its scope alone, or a call by a step."""
+    contract = ask.contract
+    scope = bad.scope if _is_narrow(ask, bad) else None
+    if CONSTRAINED_CALL in steps and scope is not None:
+        return contract_for(contract, scope, has_calls=False)
+
+    if FORCED_TOOL in steps and scope is None:
+        only = bad.scope.only if bad.scope else None
+        return contract.with_choice(only.tool if only else "required")
+
+    return contract
 
 
 def _escalated(ask: CallPlan, base: Request, bad: BadReply, steps: list[Step]) -> Request:
-    contract = ask.contract
+    contract = _forced(ask, bad, steps)
     scope = bad.scope if _is_narrow(ask, bad) else None
     keeps_cache = ask.policy.keep_prompt_cache
-    if "forced_tool" in steps and scope is None:
-        only = bad.scope.only if bad.scope else None
-        contract = contract.with_choice(only.tool if only else "required")
 
     ours = set[str]()
-    if "response_format" in steps:
+    if RESPONSE_FORMAT in steps and CONSTRAINED_CALL not in steps:
         base = replace(base, format=None)
         if contract.channel == "text":
             base = replace(base, format=AnswerFormat("json_schema"))
@@ -361,10 +500,14 @@ def _escalated(ask: CallPlan, base: Request, bad: BadReply, steps: list[Step]) -
     # a model that thinks refuses to be forced, so that the words alone ask for the call
     asked = None if bad.is_bound else scope
     has_calls = bool(ask.wire.replay.ids(base.turns))
-    request = narrowed(
-        contract, base, asked, ask.unwanted, keeps_cache=keeps_cache, has_calls=has_calls
-    )
-    if "forced_tool" in steps and request.choice is not None:
+    if CONSTRAINED_CALL in steps:
+        request = add_union(contract, base, ask.contract, ask.unwanted, has_calls=has_calls)
+    else:
+        request = narrowed(
+            contract, base, asked, ask.unwanted, keeps_cache=keeps_cache, has_calls=has_calls
+        )
+
+    if FORCED_TOOL in steps and request.choice is not None:
         ours.add(CHOICE)
 
     keywords = _keywords(steps)

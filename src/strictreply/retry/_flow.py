@@ -69,6 +69,8 @@ from strictreply.retry._asking import (
     FirstRequest,
     Resend,
     Turn,
+    constraint_refused,
+    constraints_of,
     consult_for,
     cut_at_limit,
     first_turn,
@@ -76,6 +78,7 @@ from strictreply.retry._asking import (
     refused_by,
     without,
 )
+from strictreply.retry._constraining import READ_AS_CALL, read_union, unheld_by
 from strictreply.retry._enforcing import calls_enforced, is_enforced
 from strictreply.retry._failures import TOO_LONG, Failure, failure_in
 from strictreply.retry._policy import (
@@ -363,12 +366,13 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
             event = replace(event, is_behind_text=True)
 
         failure = judged.failure if isinstance(judged, NoReply) else None
-        refused = refused_by(turn.request, failure, ask.wire)
+        refused = refused_by(turn.request, failure, ask.wire) or constraint_refused(turn, failure)
         attempt = _attempt(ask, len(attempts) + 1, turn, sent, event, judged, refused)
         is_handed_on = _is_handed_on(ask, event, judged)
         if is_handed_on:
             attempt = _observed(attempt, judged)
         attempts = (*attempts, attempt)
+        ask = _knowing(ask, attempt)
 
         noted = yield Notify(attempt)
         spent += noted.seconds
@@ -402,6 +406,12 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
             return Ended(step, attempts, failure, _tool_alone(bad))
 
         turn = next_turn(ask, turn, bad, step)
+
+
+def _knowing(ask: CallPlan, attempt: Attempt) -> CallPlan:
+    """Return a call that knows what the server did not hold its last reply to."""
+    unheld = unheld_by((attempt,))
+    return replace(ask, unheld=ask.unheld | unheld) if unheld else ask
 
 
 def observed_flow(
@@ -501,7 +511,7 @@ def _called(
     Return the event, the judgement, and the seconds that are spent in all.
     """
     scope = turn.scope if isinstance(turn, Correction) else None
-    asks_for = _asks_for(ask, scope)
+    asks_for = "part" if _demanded(turn) is not None else _asks_for(ask, scope)
     corrects = isinstance(turn, Correction)
     time_left = ask.policy.time_left(spent)
     event: Any = yield Call(sent, time_left, asks_for, corrects, turn.request.model)
@@ -544,6 +554,11 @@ def _judged_with_checks(
         return NoReply(judged.response, failure=_TOO_LATE), spent
 
     return judged, spent
+
+
+def _demanded(turn: Asked) -> Contract | None:
+    """Return what was asked for as a constrained answer; None where nothing was."""
+    return turn.demanded if isinstance(turn, Correction) else None
 
 
 def _asks_for(ask: CallPlan, scope: Scope | None) -> AsksFor:
@@ -632,9 +647,13 @@ def _judge_event(
         paused = Issue.of(Code.REPLY_PAUSED)
         return Paused(Invalid((paused,), opened.lenient), draft, response)
 
-    cut = cut_at_limit(ask.contract, draft, sent, response, ask.wire)
+    demanded = _demanded(turn)
+    held = ask.contract if demanded is None else ask.contract.replace(channel="text")
+    cut = cut_at_limit(held, draft, sent, response, ask.wire)
+    read = opened if demanded is None or cut else _read_as_call(ask, demanded, opened)
+
     scope = turn.scope if isinstance(turn, Correction) else None
-    to_judge = cut or _spliced(ask.contract, scope, opened)
+    to_judge = cut or (read if isinstance(read, Invalid) else _spliced(ask.contract, scope, read))
     if isinstance(to_judge, Invalid):
         return Unfit(to_judge, draft, own, response, is_part=True)
 
@@ -656,6 +675,23 @@ def _broken(
         return NoReply(response, verdict, failure)
 
     return Unfit(verdict, written, written, response)
+
+
+def _read_as_call(ask: CallPlan, demanded: Contract, opened: Opened) -> Opened | Invalid:
+    """Read the text of a reply as the call that it says; the API may have called its own tool."""
+    if opened.served or opened.server_calls:
+        return opened
+
+    taken = ask.wire.replay.ids(ask.base.conversation)
+    draft = read_union(demanded, opened.draft, taken)
+    if isinstance(draft, Invalid):
+        return draft
+
+    if draft is opened.draft:
+        return opened
+
+    lenient = (*opened.lenient, READ_AS_CALL)
+    return replace(opened, draft=draft, lenient=lenient, is_exact=False, promised=False)
 
 
 def _spliced(contract: Contract, scope: Scope | None, opened: Opened) -> Opened | Invalid:
@@ -790,7 +826,7 @@ def _bad(
         issues = (*cuts, *frozen.issues)
 
     was_stopped = isinstance(event, Replied) and event.stopped_early is not None
-    return BadReply(
+    bad = BadReply(
         draft,
         issues,
         scope,
@@ -804,6 +840,8 @@ def _bad(
         is_bound=is_bound,
         own=own,
     )
+    constraints = constraints_of(ask, () if before is None else before.constraints, bad)
+    return replace(bad, constraints=constraints) if constraints else bad
 
 
 def _scope(

@@ -40,7 +40,7 @@ from strictreply.wires import wire_named
 from strictreply.wires._endings import may_be_of_conversation
 
 ESCALATION_TIER = 3
-STEPS = ("forced_tool", "response_format", "model", "human")
+STEPS = ("forced_tool", "response_format", "constrained_call", "model", "human")
 
 Step: TypeAlias = "str | Mapping[str, Any]"
 """One of :data:`STEPS`, where the models are ``model:<name>``, or keywords of the request."""
@@ -185,8 +185,9 @@ def _wrong_choice(policy: RetryPolicy) -> str:
         return "retry_budget must be a whole number of retries, or None for no limit"
     if policy.early_stop not in ("off", "streams", "always"):
         return "early_stop must be 'off', 'streams' or 'always'"
-    if policy.keep_prompt_cache not in (True, False):
-        return "keep_prompt_cache must be True or False"
+    for name in ("keep_prompt_cache", "constrain_retries"):
+        if getattr(policy, name) not in (True, False):
+            return f"{name} must be True or False"
     if policy.max_cost is not None and policy.price is None:
         return "max_cost needs price, a function from Usage to a cost"
     if not categories <= set(Category):
@@ -338,8 +339,9 @@ class RetryPolicy(BaseRetryPolicy):
     The steps are applied one after another from there, and each stays in force: such keywords,
     ``"forced_tool"`` (the tool at fault, else any, must be called), ``"response_format"`` (the
     schema is sent as one, where an answer or the text channel's reply was requested without),
-    ``"model"`` and ``"human"``. A step that changes nothing is skipped. A bad reply that comes a
-    second time skips a tier. The attempt's ``escalation`` names the step applied last.
+    ``"constrained_call"`` (a call is requested as an answer by the schema of the tools, and read as
+    a call), ``"model"`` and ``"human"``. A step that changes nothing is skipped. A bad reply that
+    comes a second time skips a tier. The attempt's ``escalation`` names the step applied last.
     """
     models: Sequence[str] = ()
     """Names of models, the weakest first.
@@ -352,6 +354,15 @@ class RetryPolicy(BaseRetryPolicy):
 
     The text is sent as the user's turn; None ends the call as rejected. It may be async with an
     async client. Where ``escalation`` names no ``"human"``, it is the last step.
+    """
+    constrain_retries: bool = True
+    """Whether the first correction constrains the reply already, where its fault can be excluded.
+
+    JSON or a shape that is wrong in the text channel is then retried with ``"response_format"``, a
+    call that came broken or as text with ``"forced_tool"``, and a demanded call that did not come
+    with ``"constrained_call"``. False leaves these steps to ``escalation``. What the caller set is
+    never changed, nor what ``keep_prompt_cache`` keeps; an endpoint that refuses a constraint, or
+    takes it and does not hold its replies to it, is asked for it no more.
     """
     early_stop: Literal["off", "streams", "always"] = "streams"
     """Whether a stream is closed as soon as its reply can no longer become valid.

@@ -25,7 +25,7 @@ def restored(contract: Contract, request: Request, opened: Opened) -> Opened:
     It is the same one where the request sent no schema in another form.
     """
     sent = contract.sent
-    if sent is None or sent.name not in request.added:
+    if sent is None or not request.is_strict:
         return opened
 
     draft = _restored_draft(contract, sent, request, opened.draft)
@@ -38,7 +38,7 @@ def restored(contract: Contract, request: Request, opened: Opened) -> Opened:
 def as_sent(contract: Contract, request: Request, draft: Draft) -> Draft:
     """Return the calls of a declared reply in the form in which a request sends their schemas."""
     sent = contract.sent
-    if sent is None or sent.name not in request.added:
+    if sent is None or not request.is_strict:
         return draft
 
     calls = tuple(_sent_call(sent, call, contract.limits) for call in draft.calls)

@@ -16,8 +16,8 @@ from strictreply.contract._channels import (
     admits_answer,
     answer_format,
     answer_instructions,
+    constraint_schema,
     instructions,
-    union_schema,
 )
 from strictreply.contract._contract import Contract
 from strictreply.contract._definitions import given
@@ -315,7 +315,7 @@ def demanding(
     if contract.channel == "text":
         return _in_text(contract, request, unwanted, scope)
 
-    added = _usage_added(request, unwanted)
+    added = usage_added(request, unwanted)
     tools = _tools(contract)
     choice = _choice(contract) if tools else None
     is_callers = is_own and (contract.choice != "auto" or bool(contract.offered))
@@ -389,7 +389,7 @@ def _is_format_refused(contract: Contract, scope: Scope | None) -> bool:
     return not scope_is_whole(scope) or contract.sent is None or contract.sent.answer is None
 
 
-def _usage_added(request: Request, unwanted: frozenset[str]) -> set[str]:
+def usage_added(request: Request, unwanted: frozenset[str]) -> set[str]:
     """Return that the usage of a stream is asked for: an attempt has it like any other."""
     is_asked = request.is_stream and request.wants_usage is None and USAGE not in unwanted
     return {USAGE} if is_asked else set()
@@ -403,7 +403,7 @@ def _has_structured_answer(contract: Contract) -> bool:
 def _in_text(
     contract: Contract, request: Request, unwanted: frozenset[str], scope: Scope | None
 ) -> Request:
-    schema: JSON = union_schema(contract)
+    schema: JSON = constraint_schema(contract)
     words = instructions(contract)
 
     if scope is not None and scope.part is not None:
@@ -414,7 +414,7 @@ def _in_text(
 
     # the schema of what is asked for: the caller's bare schema would refuse that
     ours = AnswerFormat("json_schema", schema, "reply")
-    added = _usage_added(request, unwanted)
+    added = usage_added(request, unwanted)
 
     return replace(
         request,

@@ -366,7 +366,8 @@ class Attempt:
     escalation: str | None = None
     """The step of the policy that was applied last; None when none was.
 
-    It is ``forced_tool``, ``response_format``, ``model:<name>``, ``human`` or ``keywords``.
+    It is ``forced_tool``, ``response_format``, ``constrained_call``, ``model:<name>``, ``human`` or
+    ``keywords``.
     """
     api: str = "chat"
     """The API that was asked: ``chat``, ``responses`` or ``messages``."""

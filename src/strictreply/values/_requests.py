@@ -129,6 +129,11 @@ class Request:
         """All turns, the caller's first."""
         return [*self.conversation, *self.behind]
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether a strict mode is asked for, with schemas in the form that it takes."""
+        return any(name.startswith(STRICT) for name in self.added)
+
     def without(self, names: Collection[str]) -> Self:
         """Return the same request without these additions of ours."""
         held = self

@@ -368,15 +368,15 @@ def _call_id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONO
         return message
 
     ids = [call.get("id") for index, call in told.items() if index not in lacking]
-    made = _made_ids(message, {id_ for id_ in ids if isinstance(id_, str)})
+    made = made_ids(message, {id_ for id_ in ids if isinstance(id_, str)})
     for index, call in lacking.items():
         calls[index] = {**call, "id": next(made)}
 
     return {**message, "tool_calls": calls}
 
 
-def _made_ids(message: JSONObject, taken: set[str]) -> Iterator[str]:
-    """Yield ids for the calls of a message that are not taken.
+def made_ids(message: JSONObject, taken: set[str]) -> Iterator[str]:
+    """Yield ids for the calls of a message that are not taken, and take them.
 
     They are made of the reply, so that the same reply is read the same whenever it is read again,
     as durable steps are.
@@ -408,7 +408,7 @@ def _call_id_shared(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONOb
     if not read:
         return message
 
-    made = _made_ids(message, set(by_id))
+    made = made_ids(message, set(by_id))
     for index in sorted(index for indexes in read for index in indexes[1:]):
         calls[index] = {**told[index], "id": next(made)}
 

