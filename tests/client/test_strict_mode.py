@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
+import pickle
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,6 +36,19 @@ class Invoice(BaseModel):
     number: str
     total: float = 0
     tags: list[str] = []
+
+
+class Place(BaseModel):
+    """A part of an answer."""
+
+    city: str
+
+
+class Noted(BaseModel):
+    """An answer of which one value is small."""
+
+    lines: list[Place]
+    note: str = Field(min_length=3)
 
 
 @sr.tool
@@ -346,3 +361,144 @@ def test_a_retry_of_one_tool_of_several_comes_back(parallel: bool) -> None:
     assert len(exchange.attempts) == 2
     first = exchange.completion.choices[0].message.tool_calls[0]
     assert json.loads(first.function.arguments) == DECLARED
+
+
+def test_a_refused_schema_stays_refused_in_a_retry_of_one_tool() -> None:
+    """What the endpoint refused of all tools is not sent again of one."""
+    wrong = completion(calls=[call("book", {"city": "B"})])
+    server = served(
+        status(400, REFUSAL),
+        wrong,
+        completion(calls=[call("book", DECLARED)]),
+    )
+    wrapped(server, tools=[book, look]).exchange(**ASK)
+
+    sent = [json.loads(one)["tools"] for one in server.bodies]
+    assert [[tool["function"].get("strict") for tool in tools] for tools in sent] == [
+        [True, True],
+        [None, None],
+        [None],
+    ]
+
+
+def test_tools_that_may_not_be_called_are_sent_in_the_same_form() -> None:
+    """``allowed_tools`` changes none of the tools that the model is shown."""
+    server = served(completion("x"), completion("x"))
+    client = wrapped(server, tools=[book, look])
+    client.reply(**ASK)
+    one = {"type": "function", "function": {"name": "book"}}
+    allowed = {"mode": "auto", "tools": [one]}
+    client.reply(**ASK, tool_choice={"type": "allowed_tools", "allowed_tools": allowed})
+
+    assert body(server)["tools"] == body(server, 0)["tools"]
+
+
+@pytest.mark.parametrize(
+    "around",
+    ["```json\n{}\n```", '<think>{{"total": null}}</think>\n{}', "Here it is: {} Done."],
+)
+def test_an_answer_that_is_extracted_comes_back(around: str) -> None:
+    """What stands around the JSON stays, and what was made null in it is absent again."""
+    text = around.format('{"number": "7", "total": null, "tags": null}')
+    server = served(completion(text))
+    lenient = ["after_think", "fenced", "first_object"]
+    client = wrapped(server, answer=Invoice, extraction=lenient)
+    exchange = client.exchange(**ASK)
+
+    assert exchange.reply.answer == Invoice(number="7")
+    assert exchange.completion.choices[0].message.content == around.format('{"number": "7"}')
+
+
+def test_a_text_that_does_not_change_comes_byte_for_byte() -> None:
+    """White space, order, escapes and numbers stay where nothing was left out."""
+    text = '{ "total":1.0,\n "number": "\\u0041", "tags": [] }'
+    server = served(completion(text))
+    exchange = wrapped(server, answer=Invoice).exchange(**ASK)
+
+    assert exchange.completion.choices[0].message.content == text
+
+
+def test_a_stream_after_a_refusal_grows_in_the_declared_form() -> None:
+    """A list that comes as itself is shown while it comes, though it was asked for wrapped."""
+    refusal = {"error": {**REFUSAL["error"], "message": "Invalid schema for response_format"}}
+    plain = completion('[{"number": "7", "total": 1, "tags": []}]')
+    server = served(status(400, refusal), streamed(plain))
+    with wrapped(server, answer=list[Invoice]).stream(**ASK) as events:
+        shown = [
+            event.partial.answer
+            for event in events
+            if isinstance(event, sr.Provisional) and event.partial is not None
+        ]
+
+    assert shown
+    assert shown[-1] == [Invoice(number="7", total=1)]
+
+
+def test_a_contract_is_pickled_and_copied_after_its_use() -> None:
+    """What was made for a provider is made anew where a contract goes."""
+    contract = sr.Contract(tools=[sr.Tool.from_json_schema("book", SCHEMA)], answer=Invoice)
+    server = served(completion('{"number": "7", "total": null, "tags": null}'))
+    client: Any = sr.wrap(server.client(base_url=OPENAI))
+    client.chat.completions.create(**ASK, contract=contract)
+    sent = contract.sent_to("openai").sent
+    assert sent is not None
+
+    loaded = pickle.loads(pickle.dumps(contract))  # noqa: S301 - of our own
+    for other in (loaded, copy.deepcopy(contract)):
+        again = other.sent_to("openai").sent
+        assert again is not None
+        assert again.name == sent.name
+
+
+def test_a_remark_of_a_format_is_not_enforced() -> None:
+    """``formats="annotate"`` sends the format in words, as the provider would enforce it."""
+    schema = {**SCHEMA, "properties": {"query": {"type": "string", "format": "date"}}}
+    declared = {**schema, "required": ["query"]}
+    for formats in ("assert", "annotate"):
+        tool = sr.Tool.from_json_schema("book", declared, formats=formats)
+        server = served(completion("x"))
+        wrapped(server, tools=[tool]).reply(**ASK)
+        sent = function(server)["parameters"]["properties"]["query"]
+        assert ("format" in sent) is (formats == "assert")
+
+
+def test_claude_is_asked_in_words_for_one_value() -> None:
+    """A retry of one value sends no schema that the API refuses, as it keeps a bound."""
+    lines = [{"city": "Bern"}] * 60
+    wrong = {"lines": lines, "note": "x"}
+    requests: list[Any] = []
+    answers = [json.dumps(wrong), '{"value": "note"}']
+    client: Any = sr.wrap(
+        messages_client([message({"type": "text", "text": one}) for one in answers], requests),
+        answer=Noted,
+    )
+    answer = client.answer(
+        model="claude", max_tokens=999, messages=[{"role": "user", "content": "x"}]
+    )
+
+    assert answer.note == "note"
+    assert "minLength" not in json.dumps(requests[1].get("output_config", {}))
+
+
+def test_what_is_beyond_the_limits_of_a_request_is_sent_as_it_is_declared() -> None:
+    """Anthropic counts the optional members of all tools: the first ones are sent strictly."""
+    members = {f"m{number}": {"type": "integer"} for number in range(10)}
+    schema = {"type": "object", "properties": members, "additionalProperties": False}
+    tools = [sr.Tool.from_json_schema(f"t{number}", schema) for number in range(4)]
+    requests: list[Any] = []
+    client: Any = sr.wrap(
+        messages_client([message({"type": "text", "text": "x"})], requests), tools=tools
+    )
+    client.reply(model="claude", max_tokens=9, messages=[{"role": "user", "content": "x"}])
+
+    assert [tool.get("strict") for tool in requests[0]["tools"]] == [True, True, None, None]
+
+
+def test_a_request_that_the_caller_sends_is_in_the_declared_form() -> None:
+    """``next_request`` knows no server: null is judged, and nothing is converted."""
+    client = wrapped(served(completion("x")), tools=[book])
+    contract = client.contract_for(**ASK)
+    found = contract.next_request(ASK, completion(calls=[call("book", SENT)]))
+
+    assert [issue.code for issue in found.verdict.issues] == ["args.type"]
+    assert '"strict"' not in json.dumps(found.request)

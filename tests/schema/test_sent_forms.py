@@ -213,6 +213,255 @@ def test_the_form_is_a_function_of_schema_and_provider() -> None:
     assert len(written) == 1
 
 
+def closed(*demanded: str, **members: Any) -> dict[str, Any]:
+    """Return the schema of an object with these members."""
+    return {
+        "type": "object",
+        "properties": members,
+        "required": list(demanded),
+        "additionalProperties": False,
+    }
+
+
+NUMBER: dict[str, Any] = {"type": "integer"}
+MAYBE: dict[str, Any] = {"type": ["integer", "null"]}
+LEAVES: list[Any] = [
+    NUMBER,
+    MAYBE,
+    {"type": "string", "enum": ["x", None]},
+    {"type": ["string", "null"], "not": {"type": "null"}},
+    {"enum": ["x", "y"]},
+    {"const": None},
+    {"$ref": "#/$defs/A~1%25"},
+    {"$ref": "#/$defs/B", "description": "b"},
+    {"$ref": "#"},
+]
+
+
+def objects_of(schemas: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Draw closed objects with members that may be absent, named like keywords."""
+    names = st.sampled_from(["a", "$ref", "anyOf"])
+    members = st.dictionaries(names, schemas, max_size=2)
+    return st.builds(
+        lambda held, demanded: closed(*sorted(demanded & held.keys()), **held),
+        members,
+        st.sets(names, max_size=2),
+    )
+
+
+def larger(schemas: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Draw schemas made of others."""
+    arrays = st.builds(lambda inner: {"type": "array", "items": inner}, schemas)
+    either = st.builds(
+        lambda inner, other: {**other, "type": ["object", "array"], "items": inner},
+        schemas,
+        objects_of(schemas),
+    )
+    choices = st.builds(
+        lambda word, inner: {word: inner},
+        st.sampled_from(["anyOf", "oneOf"]),
+        st.lists(schemas, min_size=2, max_size=3),
+    )
+    return objects_of(schemas) | arrays | either | choices
+
+
+SCHEMAS = st.recursive(st.sampled_from(LEAVES), larger, max_leaves=6)
+SMALL = st.sampled_from([None, 1, "x", "y", True])
+VALUES = st.recursive(
+    SMALL,
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["a", "$ref", "anyOf"]), inner, max_size=2)
+    ),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")
+@given(root=objects_of(SCHEMAS) | SCHEMAS, one=SCHEMAS, other=SCHEMAS, data=st.data())
+def test_documents_of_any_schema_come_back(
+    provider: StrictProvider, root: Any, one: Any, other: Any, data: st.DataObject
+) -> None:
+    """Whatever a schema is composed of, its documents map forth and back to themselves."""
+    try:
+        schema = Schema.compile({**root, "$defs": {"A/%": one, "B": other}})
+    except sr.ContractError:
+        return
+
+    form = sent_form(schema.shown, provider, wraps_root=True)
+    for value in data.draw(st.lists(VALUES, max_size=5)):
+        if form.is_strict and not schema.check(value):
+            held(form, schema, value)
+
+
+UNIONS: dict[str, tuple[Any, list[Any]]] = {
+    "tags": (
+        {
+            "anyOf": [
+                closed("kind", kind={"const": "a"}, x=NUMBER),
+                closed("kind", "x", kind={"const": "b"}, x=MAYBE),
+            ]
+        },
+        [{"kind": "a"}, {"kind": "a", "x": 1}, {"kind": "b", "x": None}],
+    ),
+    "types": (
+        {"anyOf": [closed("a", a=NUMBER, x=NUMBER), closed("a", "x", a={"const": "a"}, x=MAYBE)]},
+        [{"a": 1}, {"a": "a", "x": None}],
+    ),
+    "names": (
+        {"oneOf": [closed("a", a=NUMBER, x=NUMBER), closed("a", "y", a=NUMBER, y=MAYBE)]},
+        [{"a": 1}, {"a": 1, "y": None}],
+    ),
+    "objects and lists": (
+        {**closed(x=NUMBER), "type": ["object", "array"], "items": closed(y=NUMBER)},
+        [{}, {"x": 1}, [], [{}, {"y": 1}]],
+    ),
+    "nested": (
+        {"anyOf": [NUMBER, {"oneOf": [closed(x=NUMBER), {"type": "array", "items": NUMBER}]}]},
+        [1, {}, {"x": 2}, [3]],
+    ),
+    "the root": (
+        {"anyOf": [NUMBER, closed("next", next={"$ref": "#"}, note={"type": "string"})]},
+        [1, {"next": 1}, {"next": {"next": 2, "note": "x"}}],
+    ),
+    "a member": (
+        closed(a=closed(x=NUMBER), b={"anyOf": [{"$ref": "#/properties/a"}, NUMBER]}),
+        [{}, {"b": 1}, {"a": {}, "b": {"x": 1}}],
+    ),
+    "null that is listed but not of the type": (
+        closed(a={"type": "string", "enum": ["x", None], "default": None}),
+        [{}, {"a": "x"}],
+    ),
+    "null that is refused": (
+        closed(a={"type": ["string", "null"], "not": {"type": "null"}}),
+        [{}, {"a": "x"}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNIONS)
+def test_the_branch_of_a_union_is_found_again(name: str) -> None:
+    """What was left out is absent again, whatever branch it was left out of."""
+    schema, values = UNIONS[name]
+    form = sent_form(schema, "openai", wraps_root=True)
+    assert form.is_strict, form.why
+
+    for value in values:
+        held(form, Schema.compile(schema, extra="schema"), value)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (closed(a=NUMBER), closed("a", a=MAYBE)),
+        (closed(a=closed(b=NUMBER)), closed("a", a=closed("b", b=MAYBE))),
+        (
+            {"type": "array", "items": closed(a=NUMBER)},
+            {"type": "array", "items": closed("a", a=MAYBE)},
+        ),
+    ],
+)
+def test_a_union_that_leaves_two_meanings_to_null_has_no_form(one: Any, other: Any) -> None:
+    """Where null is absence in one branch and null in the other, nobody could tell them apart."""
+    for branches in ([one, other], [other, one]):
+        assert not sent_form({"anyOf": branches}, "openai", wraps_root=True).is_strict
+
+
+def test_a_part_of_a_union_comes_back_as_the_branch_that_it_is_like() -> None:
+    """A value that fits no branch, as it is wrong or has only begun, has no null of ours."""
+    schema: Any = {
+        "anyOf": [
+            closed("kind", "n", kind={"const": "a"}, n=NUMBER, x=NUMBER),
+            closed("kind", "n", kind={"const": "b"}, n=NUMBER, x=NUMBER),
+        ]
+    }
+    form = sent_form(schema, "openai", wraps_root=True)
+    assert form.restored is not None
+    assert form.restored({"value": {"kind": "b", "x": None}}) == {"kind": "b"}
+    wrong: Any = {"kind": "a", "n": "1", "x": None}
+    assert form.restored({"value": wrong}) == {"kind": "a", "n": "1"}
+
+
+def test_a_root_that_only_refers_is_what_it_refers_to() -> None:
+    """A reference at the root, with remarks beside it, is an object where it leads to one."""
+    node = closed("v", v=NUMBER, next={"$ref": "#/definitions/Node"})
+    schema: Any = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "T",
+        "allOf": [{"$ref": "#/definitions/Node"}],
+        "definitions": {"Node": node},
+    }
+    form = sent_form(schema, "openai")
+    assert form.is_strict, form.why
+    held(form, Schema.compile(schema, extra="schema"), {"v": 1, "next": {"v": 2}})
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        {"type": "object", "oneOf": [closed("a", a=NUMBER), closed("b", b=NUMBER)]},
+        {"type": ["object", "null"], **{k: v for k, v in closed().items() if k != "type"}},
+    ],
+)
+def test_a_choice_at_the_root_is_no_object(root: Any) -> None:
+    """A provider takes none, whatever type is said beside it: an answer is wrapped."""
+    assert not sent_form(root, "openai").is_strict
+    assert sent_form(root, "openai", wraps_root=True).is_wrapped
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        {"$id": "urn:x", **closed("n", n={"$ref": "#/$defs/B"}), "$defs": {"B": NUMBER}},
+        {"$ref": "#anchor"},
+    ],
+)
+def test_a_base_of_its_own_has_no_form(inner: Any) -> None:
+    """References that do not point from the root are not guessed."""
+    schema = {**closed("a", a=inner), "$defs": {"B": {"type": "string", "$anchor": "anchor"}}}
+    assert not sent_form(schema, "openai").is_strict
+
+
+def test_a_schema_beyond_the_sizes_of_the_provider_has_no_form() -> None:
+    """No request is spent on a form that is refused for its size."""
+    values = [f"value-{number}" for number in range(600)]
+    half = {"type": "string", "enum": values}
+    assert sent_form(closed("a", a=half), "openai").is_strict
+    assert not sent_form(closed("a", "b", a=half, b=half), "openai").is_strict
+    assert sent_form(closed("a", "b", a=half, b=half), "anthropic").is_strict
+
+
+def test_a_schema_that_explodes_when_it_is_written_out_has_no_form() -> None:
+    """References with remarks are written out; where they double at each step, that ends."""
+    defs: dict[str, Any] = {"L40": NUMBER}
+    for level in range(40):
+        inner = {"$ref": f"#/$defs/L{level + 1}", "description": "x"}
+        defs[f"L{level}"] = {"anyOf": [inner, inner]}
+
+    form = sent_form({**closed("a", a={"$ref": "#/$defs/L0"}), "$defs": defs}, "openai")
+    assert "written out" in form.why
+
+
+def test_values_that_do_not_change_have_no_map() -> None:
+    """A schema that leads to itself and demands all is read as it comes."""
+    node = closed("next", next={"anyOf": [{"$ref": "#"}, {"type": "null"}]})
+    form = sent_form(node, "openai")
+    assert form.is_strict
+    assert form.restored is None
+    assert form.sent is None
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_format_that_is_not_asserted_stands_in_words(provider: StrictProvider) -> None:
+    """The provider would enforce it: a document that fits could not be written."""
+    schema = closed("a", a={"type": "string", "format": "date"})
+    assert sent_form(schema, provider).document == schema
+    document: Any = sent_form(schema, provider, asserts_formats=False).document
+    assert "format" not in document["properties"]["a"]
+    assert "date" in document["properties"]["a"]["description"]
+
+
 @needs_shared
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.filterwarnings("ignore::strictreply.ContractWarning")

@@ -281,6 +281,10 @@ class Contract(Generic[A_co]):
         """Show the channel and the tools."""
         return f"Contract(channel={self.channel!r}, tools=[{self.tool_list}])"
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what it was declared with: what was made of that is made anew where it goes."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
     @cached_property
     def asks_strictly(self) -> bool:
         """Whether a strict mode must be asked for, whoever serves the call."""
@@ -306,7 +310,7 @@ class Contract(Generic[A_co]):
             return None
 
         answer = self.answer if self.answer_style == "union" else None
-        return sent_schemas(self.tools, answer, self.strict, self.provider)
+        return sent_schemas(self.offered or self.tools, answer, self.strict, self.provider)
 
     @cached_property
     def by_name(self) -> Mapping[str, Tool]:
@@ -424,7 +428,9 @@ class Contract(Generic[A_co]):
         # the loop stands above the contract
         from strictreply.retry._next_request import next_request  # noqa: PLC0415
 
-        return next_request(self, request, responses, policy, steering, api)
+        # the caller sends it, to a server that is not known here
+        contract = self.sent_to(None)
+        return next_request(contract, request, responses, policy, steering, api)
 
     def _check(
         self, reply: object, api: Api | str | None

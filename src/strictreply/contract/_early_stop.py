@@ -33,7 +33,8 @@ from strictreply.contract._channels import is_final_answer, judge_args, judge_na
 from strictreply.reading._decoding import THINK_CLOSE, THINK_OPEN
 from strictreply.reading._incremental import IncrementalReader, Partial, Stop
 from strictreply.schema._live import ANYTHING, Alternative, LiveCheck, Place, object_of, text_place
-from strictreply.schema._sent_form import VALUE, SentForm
+from strictreply.schema._sent_form import SentForm
+from strictreply.schema._sent_values import VALUE
 from strictreply.values._drafts import CALLS_PLACE, TEXT_PLACE, arguments_place, name_place
 from strictreply.values._issues import Code, Issue, pointer_tokens
 from strictreply.values._limits import JSON, Limits, Work, utf8_size
@@ -214,8 +215,11 @@ def _declared_part(partial: Partial[object], form: SentForm) -> Partial[object] 
         return Partial(form.restored(partial.value), partial.open)
 
     value = partial.value
-    if not isinstance(value, dict) or VALUE not in value:
-        return None
+    if not isinstance(value, dict):
+        # an endpoint that refused the form was sent the schema as it is declared
+        return partial
+    if VALUE not in value:
+        return partial if value else None
 
     at = f"/{VALUE}"
     paths = tuple(path[len(at) :] for path in partial.open if path.startswith(at))

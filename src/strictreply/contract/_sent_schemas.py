@@ -6,18 +6,17 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from strictreply.contract._answer import Answer
 from strictreply.contract._tool import Tool
 from strictreply.schema import Schema
+from strictreply.schema._places import SchemaDocument
 from strictreply.schema._sent_form import SentForm, StrictProvider, sent_form
+from strictreply.schema._survey import LIMITS, Limit
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject, Strict
 from strictreply.values._requests import STRICT
-
-MOST_STRICT_TOOLS: Final[Mapping[StrictProvider, int]] = {"openai": 128, "anthropic": 20}
-"""How many strict tools one request may have (platform.claude.com/docs, structured outputs)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,8 @@ class SentTool:
     """The schema of its arguments, as it is sent."""
     digest: str
     """Stands for the schema."""
+    sizes: tuple[int, ...]
+    """What counts of it towards the limits of a request, as many as :func:`_limits` are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +55,25 @@ def sent_schemas(
 ) -> SentSchemas | None:
     """Return what of a contract is sent in a provider's strict mode; None for nothing.
 
-    ``answer`` None sends no schema of an answer. Raises ContractError for a schema that must be
-    sent so (``strict=True``), and cannot be.
+    ``answer`` None sends no schema of an answer. What is beyond the limits of a request is sent as
+    it is declared: the last tools first. Raises ContractError for a schema that must be sent so
+    (``strict=True``), and cannot be.
     """
+    left = [limit.most for limit in _limits(provider)]
+    form = None if answer is None else _sent_answer(answer, strict, provider)
+    if form is not None:
+        rest = _rest(left, _sizes(form, provider, is_tool=False))
+        form = None if rest is None else form
+        left = left if rest is None else rest
+
     sent: dict[str, SentTool] = {}
     for tool in tools:
         made = _sent_tool(tool, strict, provider)
-        if made is not None:
+        rest = None if made is None else _rest(left, made.sizes)
+        if made is not None and rest is not None:
             sent[tool.name] = made
+            left = rest
 
-    if len(sent) > MOST_STRICT_TOOLS[provider]:
-        sent = {}
-
-    form = None if answer is None else _sent_answer(answer, strict, provider)
     if not sent and form is None:
         return None
 
@@ -106,13 +113,35 @@ def _sent_tool(
 def _made(tool: Tool[..., Any], provider: StrictProvider) -> SentTool:
     form = _form(tool.parameters, provider)
     function = {**tool.definition["function"], "parameters": form.document, "strict": True}
-    return SentTool(tool.name, {**tool.definition, "function": function}, form, _digest(form))
+    definition = {**tool.definition, "function": function}
+    sizes = _sizes(form, provider, is_tool=True)
+    return SentTool(tool.name, definition, form, _digest(form), sizes)
+
+
+def _limits(provider: StrictProvider) -> list[Limit]:
+    return [limit for limit in LIMITS[provider] if limit.is_of_request]
+
+
+def _sizes(form: SentForm, provider: StrictProvider, *, is_tool: bool) -> tuple[int, ...]:
+    """Return what counts of a form towards each limit of a request."""
+    document: Any = form.document
+    sent = [SchemaDocument(document, is_tool=is_tool)]
+    return tuple(limit.count(sent) for limit in _limits(provider))
+
+
+def _rest(left: list[int], sizes: tuple[int, ...]) -> list[int] | None:
+    """Return what a request has room for beside a form; None where it has none for that."""
+    rest = [most - size for most, size in zip(left, sizes, strict=True)]
+    return None if any(one < 0 for one in rest) else rest
 
 
 def _form(schema: Schema, provider: StrictProvider, *, wraps_root: bool = False) -> SentForm:
     place = f"form {provider} {wraps_root}"
     if place not in schema.parts:
-        schema.parts[place] = sent_form(schema.shown, provider, wraps_root=wraps_root)
+        asserts = schema.asserts_formats
+        schema.parts[place] = sent_form(
+            schema.shown, provider, wraps_root=wraps_root, asserts_formats=asserts
+        )
 
     form: SentForm = schema.parts[place]
     return form

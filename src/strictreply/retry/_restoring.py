@@ -7,13 +7,16 @@ from dataclasses import replace
 
 from strictreply.contract._contract import Contract
 from strictreply.contract._sent_schemas import SentSchemas
-from strictreply.reading._decoding import decode
+from strictreply.reading._decoding import THINK_CLOSE, decode, extract
 from strictreply.schema._sent_form import SentForm
 from strictreply.values._drafts import Draft, DraftCall
 from strictreply.values._limits import Limits
 from strictreply.values._replies import Invalid
 from strictreply.values._requests import FORMAT, Request
 from strictreply.wires._wire import Opened
+
+_BLANKS = " \t\n\r"
+"""What may stand around JSON."""
 
 
 def restored(contract: Contract, request: Request, opened: Opened) -> Opened:
@@ -25,7 +28,7 @@ def restored(contract: Contract, request: Request, opened: Opened) -> Opened:
     if sent is None or not request.is_strict:
         return opened
 
-    draft = _restored_draft(sent, request, opened.draft, contract.limits)
+    draft = _restored_draft(contract, sent, request, opened.draft)
     if draft is opened.draft:
         return opened
 
@@ -55,8 +58,8 @@ def _sent_call(sent: SentSchemas, call: DraftCall, limits: Limits) -> DraftCall:
     return replace(call, arguments=json.dumps(tool.form.sent(value), ensure_ascii=False))
 
 
-def _restored_draft(sent: SentSchemas, request: Request, draft: Draft, limits: Limits) -> Draft:
-    calls = tuple(_restored_call(sent, call, limits) for call in draft.calls)
+def _restored_draft(contract: Contract, sent: SentSchemas, request: Request, draft: Draft) -> Draft:
+    calls = tuple(_restored_call(sent, call, contract.limits) for call in draft.calls)
     if any(one is not other for one, other in zip(calls, draft.calls, strict=True)):
         draft = replace(draft, calls=calls)
 
@@ -64,8 +67,21 @@ def _restored_draft(sent: SentSchemas, request: Request, draft: Draft, limits: L
     if not answers or draft.text is None or calls or sent.answer is None:
         return draft
 
-    text = _restored_text(sent.answer, draft.text, limits)
+    text = _restored_answer(contract, sent.answer, draft.text)
     return draft if text is draft.text else replace(draft, text=text)
+
+
+def _restored_answer(contract: Contract, form: SentForm, text: str) -> str:
+    """Return the text of an answer with its JSON restored, and all that stands around it."""
+    found, steps = extract(text, contract.extraction, contract.limits)
+    found = found.strip(_BLANKS)
+    declared = _restored_text(form, found, contract.limits)
+    if declared is found:
+        return text
+
+    begin = text.index(THINK_CLOSE) if "after_think" in steps else 0
+    start = text.index(found, begin)
+    return f"{text[:start]}{declared}{text[start + len(found) :]}"
 
 
 def _restored_call(sent: SentSchemas, call: DraftCall, limits: Limits) -> DraftCall:

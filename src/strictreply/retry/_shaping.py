@@ -261,7 +261,7 @@ def narrowed(
 
         narrow = contract_for(contract, scope, has_calls=has_calls)
         is_own = narrow.choice == contract.choice
-        return demanding(narrow, request, unwanted, scope, is_own=is_own)
+        return demanding(narrow, request, unwanted, scope, is_own=is_own, whole=contract)
 
     request = demanding(contract, request, unwanted)
     if scope is None or not is_native or CHOICE in unwanted:
@@ -305,10 +305,12 @@ def demanding(
     scope: Scope | None = None,
     *,
     is_own: bool = True,
+    whole: Contract | None = None,
 ) -> Request:
     """Return a request that says what a contract demands, by its channel.
 
-    ``is_own``: the contract has the caller's own choice of tools.
+    ``is_own``: the contract has the caller's own choice of tools. ``whole`` is the contract that it
+    was narrowed from, whose schemas are sent; None where it is the whole one.
     """
     if contract.channel == "text":
         return _in_text(contract, request, unwanted, scope)
@@ -327,7 +329,7 @@ def demanding(
         added.add(PARALLEL)
         parallel = contract.parallel
 
-    if _is_format_refused(contract):
+    if _is_format_refused(contract, scope):
         unwanted |= {FORMAT}
 
     wanted = request.format
@@ -347,8 +349,9 @@ def demanding(
         added=frozenset(added),
         undressed=None,
     )
-    if contract.sent is not None and scope_is_whole(scope):
-        asked = _strictly_sent(contract.sent, asked)
+    sent = contract.sent if whole is None else whole.sent
+    if sent is not None and scope_is_whole(scope):
+        asked = _strictly_sent(sent, asked)
         added = {*asked.added}
 
     refused = added & unwanted
@@ -374,7 +377,7 @@ def _strictly_sent(sent: SentSchemas, request: Request) -> Request:
     return replace(request, tools=tools, format=wanted, added=added, undressed=request)
 
 
-def _is_format_refused(contract: Contract) -> bool:
+def _is_format_refused(contract: Contract, scope: Scope | None) -> bool:
     """Return whether it is known that the server refuses the schema of the answer.
 
     Anthropic takes none that it does not enforce: such an answer is asked for in words.
@@ -383,7 +386,7 @@ def _is_format_refused(contract: Contract) -> bool:
     if not is_asked or contract.answer.schema is None:
         return False
 
-    return contract.sent is None or contract.sent.answer is None
+    return not scope_is_whole(scope) or contract.sent is None or contract.sent.answer is None
 
 
 def usage_added(request: Request, unwanted: frozenset[str]) -> set[str]:

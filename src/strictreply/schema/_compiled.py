@@ -109,6 +109,11 @@ class Schema:
         return replace(admits, shown=shown, unheld=(why,), _how={})
 
     @property
+    def asserts_formats(self) -> bool:
+        """Whether a ``format`` is a rule, and no remark."""
+        return self._how.get("formats") == "assert"
+
+    @property
     def is_unchecked(self) -> bool:
         """Whether it is another schema than :attr:`shown` that values are held to."""
         return not self._how

@@ -23,21 +23,34 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
-from strictreply.schema._documents import at_pointer
-from strictreply.schema._engines import engine_for
-from strictreply.values._issues import pointer_tokens
-from strictreply.values._limits import JSON, JSONObject, Work
+from strictreply.schema._documents import at_pointer, is_pointer
+from strictreply.schema._places import SchemaDocument
+from strictreply.schema._sent_values import (
+    Chooser,
+    Judges,
+    Map,
+    Node,
+    agree,
+    for_each,
+    later,
+    members_back,
+    members_forth,
+    of_either,
+    or_null,
+    wrapped,
+)
+from strictreply.schema._survey import LIMITS
+from strictreply.schema._vocabulary import as_list, json_type
+from strictreply.values._issues import pointer, pointer_tokens
+from strictreply.values._limits import JSON, JSONObject
 
 StrictProvider: TypeAlias = Literal["openai", "anthropic"]
 """Whose strict mode is asked for."""
-
-VALUE: Final = "value"
-"""The member that holds an answer which is no object."""
 
 _ANNOTATIONS: Final = frozenset({"title", "description"})
 _SILENT: Final = frozenset(
@@ -46,12 +59,15 @@ _SILENT: Final = frozenset(
 )
 """Keywords that say nothing which a reply could break."""
 
+_REMARKS: Final = _ANNOTATIONS | _SILENT | {"default"}
+"""Keywords that may stand beside a reference or a choice."""
+
 _FORMATS: Final = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 )
-_LAST_PROPERTIES: Final = 5000
 _LAST_DEPTH: Final = 10
-_LAST_CHOICES: Final = 1000
+_LAST_REFERENCES: Final = 100
+_LAST_NODES: Final = 10_000
 _MAX_WORDS: Final = 120
 _SCALARS: Final = (str, int, float, bool, type(None))
 
@@ -97,9 +113,6 @@ _RULES: Final[Mapping[StrictProvider, _Rules]] = {
     ),
 }
 
-_Map: TypeAlias = Callable[[JSON], JSON]
-"""Writes a value in the other form."""
-
 
 @dataclass(frozen=True, slots=True)
 class SentForm:
@@ -111,37 +124,51 @@ class SentForm:
     """Whether the provider enforces all of it, so that its strict mode is asked for."""
     why: str = ""
     """Why no strict mode is asked for; empty where it is."""
-    restored: _Map | None = field(default=None, repr=False)
+    restored: Map | None = field(default=None, repr=False)
     """Returns a value that came as the declared schema has it; None where both are the same."""
     is_wrapped: bool = False
     """Whether a declared value is the one member ``value`` of what is sent."""
-    sent: _Map | None = field(default=None, repr=False)
+    sent: Map | None = field(default=None, repr=False)
     """Returns a declared value as it would be sent; None where both are the same."""
 
 
-def sent_form(document: JSON, provider: StrictProvider, *, wraps_root: bool = False) -> SentForm:
+def sent_form(
+    document: JSON,
+    provider: StrictProvider,
+    *,
+    wraps_root: bool = False,
+    asserts_formats: bool = True,
+) -> SentForm:
     """Return a closed schema as a provider is sent it.
 
-    ``wraps_root``: a root that is no object may become the member ``value`` of one. A schema that
-    has no such form is returned as it is, with the reason.
+    ``wraps_root``: a root that is no object may become the member ``value`` of one. A ``format``
+    that is not asserted stands in words: the provider would enforce it. A schema that has no such
+    form is returned as it is, with the reason.
     """
+    rules = _RULES[provider]
+    if not asserts_formats:
+        rules = replace(rules, formats=frozenset())
+
     try:
-        converter = _Converter(document, _RULES[provider])
-        return converter.form(wraps_root=wraps_root)
+        converter = _Converter(document, rules)
+        form = converter.form(wraps_root=wraps_root)
+        _refuse_too_large(form.document, provider)
     except (_Unfit, RecursionError) as error:
         return SentForm(document, is_strict=False, why=str(error) or type(error).__name__)
 
+    return form
 
-@dataclass(slots=True)
-class _Node:
-    """What is known of one place: how it is sent, and how its values are mapped."""
 
-    sent: JSONObject
-    """The schema that is sent."""
-    back: _Map | None = None
-    """Maps a value back; None where nothing changes."""
-    forth: _Map | None = None
-    """Maps a value forth; None where nothing changes."""
+def _refuse_too_large(document: Any, provider: StrictProvider) -> None:
+    """Raise _Unfit for a form that is larger than a provider takes."""
+    sent = [SchemaDocument(document)]
+    for limit in LIMITS[provider]:
+        if not limit.is_of_request and limit.count(sent) > limit.most:
+            raise _Unfit("", f"it has more than {limit.most} {limit.noun}")
+
+
+_Judged: TypeAlias = tuple[str, list[Node]]
+"""A choice: its place and its branches."""
 
 
 class _Converter:
@@ -150,36 +177,47 @@ class _Converter:
     def __init__(self, document: JSON, rules: _Rules) -> None:
         self._document: Any = document
         self._rules = rules
-        self._definitions: dict[str, _Node] = {}
+        self._definitions: dict[str, Node] = {}
+        """The definitions as they are sent, by name."""
         self._names: dict[str, str] = {}
+        """Their names, by reference."""
         self._open: list[str] = []
-        self._properties = 0
+        self._forth = Judges(self._definitions, "forth")
+        self._back = Judges(self._definitions, "back")
+        self._choices: list[_Judged] = []
+        self._deepest = 0
+        self._nodes = 0
+        self._absent: list[str] = []
+        """The places of the members that are null where they are absent."""
+        self._removed: list[str] = []
+        """Those of them that are absent where they are null."""
 
     def form(self, *, wraps_root: bool) -> SentForm:
         """Return the form of the whole document."""
-        root = self._document
-        if not isinstance(root, dict):
+        if not isinstance(self._document, dict):
             raise _Unfit("", "a boolean says no type")
 
-        is_object = root.get("type") == "object" and "anyOf" not in root
-        target = self._target(root["$ref"], "") if set(root) - {"$defs"} == {"$ref"} else root
-        if not is_object and target.get("type") == "object" and target is not root:
-            # a model that contains itself is a reference at its root
-            root = {**target, "$defs": root.get("$defs", {})}
-            is_object = True
-
+        root, place = self._root(self._document)
+        node = self._node(root, place, 1)
+        is_object = node.sent.get("type") == "object"
         if not is_object and not wraps_root:
             raise _Unfit("", "the root is no object")
-
-        node = self._node(root, "", 1 if is_object else 2)
         if not is_object:
-            node = _wrapped(node)
-        if self._properties > _LAST_PROPERTIES:
-            raise _Unfit("", f"it has more than {_LAST_PROPERTIES} members")
+            self._refuse_depth("", self._deepest + 1)
+
+        for at, branches in self._choices:
+            if not agree(branches):
+                raise _Unfit(at, "what was left out in one branch may be null in another")
+
+        # a reference inside of itself is mapped before it is known that nothing changes
+        node.back = node.back if self._removed else None
+        node.forth = node.forth if self._absent else None
+        if not is_object:
+            node = wrapped(node)
 
         document = dict(node.sent)
         if self._definitions:
-            document["$defs"] = {self._names[at]: one.sent for at, one in self._definitions.items()}
+            document["$defs"] = {name: one.sent for name, one in self._definitions.items()}
 
         return SentForm(
             document,
@@ -189,8 +227,23 @@ class _Converter:
             is_wrapped=not is_object,
         )
 
+    def _root(self, schema: JSONObject) -> tuple[JSONObject, str]:
+        """Return the schema of the root, which may only refer to it, and its place."""
+        place = ""
+        for _ in range(_LAST_REFERENCES):
+            schema = _without_definitions(schema)
+            if "allOf" in schema:
+                schema = self._merged(schema, place)
+            elif "$ref" in schema:
+                place = _place_of(schema["$ref"])
+                schema = self._with_siblings(schema, place)
+            else:
+                break
+
+        return schema, place
+
     def _target(self, reference: Any, place: str) -> JSONObject:
-        if not isinstance(reference, str) or not reference.startswith("#"):
+        if not isinstance(reference, str) or not is_pointer(reference):
             raise _Unfit(place, "a reference leads out of the schema")
 
         found = _found(self._document, reference)
@@ -199,18 +252,37 @@ class _Converter:
 
         return found
 
-    def _node(self, schema: Any, place: str, depth: int) -> _Node:
-        """Convert the schema at a place."""
-        if not isinstance(schema, dict):
-            raise _Unfit(place, "a boolean says no type")
+    def _with_siblings(self, schema: JSONObject, place: str) -> JSONObject:
+        """Return what a reference leads to, with what is remarked beside it."""
+        target = self._target(schema["$ref"], place)
+        siblings = {name: schema[name] for name in schema if name != "$ref"}
+        if not set(siblings) <= _REMARKS:
+            raise _Unfit(place, "a reference has rules beside it")
+
+        return {**target, **siblings}
+
+    def _refuse_depth(self, place: str, depth: int) -> None:
+        self._deepest = max(self._deepest, depth)
         if depth > _LAST_DEPTH:
             raise _Unfit(place, f"it is nested more than {_LAST_DEPTH} deep")
 
-        schema = {name: schema[name] for name in schema if name not in ("$defs", "definitions")}
+    def _node(self, schema: Any, place: str, depth: int) -> Node:
+        """Convert the schema at a place."""
+        if not isinstance(schema, dict):
+            raise _Unfit(place, "a boolean says no type")
+
+        self._refuse_depth(place, depth)
+        self._nodes += 1
+        if self._nodes > _LAST_NODES:
+            raise _Unfit(place, f"written out it has more than {_LAST_NODES} schemas")
+        if place and isinstance(schema.get("$id"), str):
+            raise _Unfit(place, "its references have a base of their own")
+
+        schema = _without_definitions(schema)
         if "$ref" in schema:
             return self._reference(schema, place, depth)
         if "allOf" in schema:
-            return self._node(self._merged(schema, place), place, depth)
+            return self._node(self._merged(schema, place), f"{place}/allOf/0", depth)
 
         choices = [name for name in ("anyOf", "oneOf") if name in schema]
         if choices:
@@ -218,53 +290,52 @@ class _Converter:
 
         return self._plain(schema, place, depth)
 
-    def _reference(self, schema: JSONObject, place: str, depth: int) -> _Node:
+    def _reference(self, schema: JSONObject, place: str, depth: int) -> Node:
         """Convert a reference: by itself as one, with siblings as what it refers to."""
         reference = schema["$ref"]
-        target = self._target(reference, place)
-        siblings = {name: schema[name] for name in schema if name != "$ref"}
-        if not set(siblings) <= _ANNOTATIONS | _SILENT | {"default"}:
-            raise _Unfit(place, "a reference has rules beside it")
-
+        written = self._with_siblings(schema, place)
         is_inside = reference in self._open
         if is_inside and not self._rules.takes_recursion:
             raise _Unfit(place, "the schema leads to itself")
-        if siblings and not is_inside:
-            self._open.append(reference)
-            try:
-                return self._node({**target, **siblings}, place, depth)
-            finally:
-                self._open.pop()
 
-        if reference not in self._definitions:
-            self._names[reference] = self._name_of(reference)
+        at = _place_of(reference)
+        if len(schema) > 1 and not is_inside:
+            return self._opened(reference, written, at, depth)
+
+        if reference not in self._names:
+            name = self._names[reference] = self._name_of(reference)
             # known before it is converted: it may lead to itself
-            held = self._definitions[reference] = _Node({})
-            self._open.append(reference)
-            try:
-                made = self._node(target, reference.removeprefix("#"), depth)
-            finally:
-                self._open.pop()
-            held.sent = made.sent
-            held.back = made.back
-            held.forth = made.forth
+            held = self._definitions[name] = Node({}, {})
+            made = self._opened(reference, self._target(reference, place), at, depth)
+            for each in fields(made):
+                setattr(held, each.name, getattr(made, each.name))
 
-        found = self._definitions[reference]
         name = self._names[reference]
+        found = self._definitions[name]
         is_open = reference in self._open
-        return _Node(
-            {"$ref": f"#/$defs/{name}"},
-            _later(found, "back") if is_open or found.back else None,
-            _later(found, "forth") if is_open or found.forth else None,
+        sent: JSONObject = {"$ref": f"#/$defs/{name}"}
+        return Node(
+            sent,
+            sent,
+            later(found, "back") if is_open or found.back else None,
+            later(found, "forth") if is_open or found.forth else None,
+            branches=(found,),
         )
+
+    def _opened(self, reference: str, schema: JSONObject, place: str, depth: int) -> Node:
+        """Convert what a reference leads to."""
+        self._open.append(reference)
+        try:
+            return self._node(schema, place, depth)
+        finally:
+            self._open.pop()
 
     def _name_of(self, reference: str) -> str:
         # of signs that need no escape in a reference
         wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", unquote(reference.rpartition("/")[2])) or "root"
-        taken = set(self._names.values())
         name = wanted
         number = 2
-        while name in taken:
+        while name in self._definitions:
             name = f"{wanted}_{number}"
             number += 1
 
@@ -275,18 +346,17 @@ class _Converter:
         parts = schema["allOf"]
         others = {name: schema[name] for name in schema if name != "allOf"}
         is_alone = isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], dict)
-        if not is_alone or not set(others) <= _ANNOTATIONS | _SILENT | {"default"}:
+        if not is_alone or not set(others) <= _REMARKS:
             raise _Unfit(f"{place}/allOf", "several schemas hold at once")
 
         return {**parts[0], **others}
 
-    def _choice(self, schema: JSONObject, names: list[str], place: str, depth: int) -> _Node:
+    def _choice(self, schema: JSONObject, names: list[str], place: str, depth: int) -> Node:
         """Convert a choice: values are mapped as the first branch that they fit."""
         name = names[0]
         others = {key: schema[key] for key in schema if key != name}
-        known = _ANNOTATIONS | _SILENT | {"default", "type"}
         branches = schema[name]
-        if len(names) > 1 or not set(others) <= known or not isinstance(branches, list):
+        if len(names) > 1 or not set(others) <= _REMARKS | {"type"}:
             raise _Unfit(place, "a choice has rules beside it")
 
         nodes = [
@@ -295,65 +365,64 @@ class _Converter:
         ]
         sent = {**self._described(others, {}), "anyOf": [node.sent for node in nodes]}
         sent.pop("type", None)
-        if not any(node.back or node.forth for node in nodes):
-            return _Node(sent)
+        made = Node(sent, {"anyOf": [node.plain for node in nodes]}, branches=tuple(nodes))
+        if any(node.back for node in nodes):
+            made.back = Chooser(self._back, nodes, "back")
+            self._choices.append((place, nodes))
+        if any(node.forth for node in nodes):
+            made.forth = Chooser(self._forth, nodes, "forth")
 
-        back = _Chooser(self, [(node, node.back) for node in nodes], None)
-        forth = _Chooser(self, [(node, node.forth) for node in nodes], branches)
-        return _Node(sent, back, forth)
+        return made
 
-    def rooted(self, schema: JSONObject, *, is_sent: bool) -> JSONObject:
-        """Return a schema of a place with the definitions that it refers to."""
-        if is_sent:
-            made = {self._names[at]: one.sent for at, one in self._definitions.items()}
-            return {**schema, "$defs": made}
-
-        root = self._document
-        held = {name: root[name] for name in ("$defs", "definitions") if name in root}
-        return {**schema, **held}
-
-    def _plain(self, schema: JSONObject, place: str, depth: int) -> _Node:
+    def _plain(self, schema: JSONObject, place: str, depth: int) -> Node:
         """Convert a schema without references and choices."""
         kinds = schema.get("type")
-        listed: list[Any] = kinds if isinstance(kinds, list) else [kinds]
+        listed = [] if kinds is None else as_list(kinds)
         values = [schema["const"]] if "const" in schema else schema.get("enum")
-        if kinds is None and not isinstance(values, list):
+        if kinds is None and values is None:
             raise _Unfit(place, "it says no type")
 
-        sent: JSONObject = {}
-        if kinds is not None:
-            sent["type"] = kinds
+        sent: JSONObject = {} if kinds is None else {"type": kinds}
         if values is not None:
-            if not all(isinstance(one, _SCALARS) for one in values) or len(values) > _LAST_CHOICES:
+            fitting = [one for one in values if not listed or _is_of(one, listed)]
+            if not fitting or not all(isinstance(one, _SCALARS) for one in fitting):
                 raise _Unfit(place, "its values cannot be listed")
-            sent["enum"] = [*values]
-            sent.setdefault("type", _types_of(values))
+            sent["enum"] = fitting
+            sent.setdefault("type", _types_of(fitting))
 
-        if values is not None and kinds is None:
-            return _Node(self._described(schema, sent))
+            described = self._described(schema, sent)
+            return Node(described, described)
 
-        back: _Map | None = None
-        forth: _Map | None = None
-        if "object" in listed:
-            back, forth = self._members(schema, sent, place, depth)
-        if "array" in listed:
-            items = self._items(schema, place, depth)
-            sent["items"] = items.sent
-            back = back or _for_each(items.back)
-            forth = forth or _for_each(items.forth)
+        members = self._members(schema, place, depth) if "object" in listed else _NOTHING
+        items = self._items(schema, place, depth) if "array" in listed else _NOTHING
+        sent |= members.sent | items.sent
+        described = self._described(schema, sent)
+        return Node(
+            described,
+            {**described, **members.plain, **items.plain},
+            of_either(members.back, items.back),
+            of_either(members.forth, items.forth),
+            members.members,
+            members.removed,
+            items.items,
+        )
 
-        return _Node(self._described(schema, sent), back, forth)
-
-    def _items(self, schema: JSONObject, place: str, depth: int) -> _Node:
+    def _items(self, schema: JSONObject, place: str, depth: int) -> Node:
+        """Convert what is said of the items of an array."""
         if "prefixItems" in schema or not isinstance(schema.get("items"), dict):
             raise _Unfit(place, "it does not say what its items are")
 
-        return self._node(schema["items"], f"{place}/items", depth + 1)
+        items = self._node(schema["items"], f"{place}/items", depth + 1)
+        return Node(
+            {"items": items.sent},
+            {"items": items.plain},
+            for_each(items.back),
+            for_each(items.forth),
+            items=items,
+        )
 
-    def _members(
-        self, schema: JSONObject, sent: JSONObject, place: str, depth: int
-    ) -> tuple[_Map | None, _Map | None]:
-        """Convert the members of an object; return how its values are mapped."""
+    def _members(self, schema: JSONObject, place: str, depth: int) -> Node:
+        """Convert what is said of the members of an object."""
         members = schema.get("properties", {})
         is_closed = (
             schema.get("additionalProperties") is False and "patternProperties" not in schema
@@ -365,26 +434,51 @@ class _Converter:
         if not isinstance(demanded, list) or not set(demanded) <= set(members):
             raise _Unfit(place, "it demands members that it does not name")
 
-        self._properties += len(members)
-        nodes: dict[str, _Node] = {}
+        nodes: dict[str, Node] = {}
         absent: list[str] = []
+        removed: set[str] = set()
         for name, member in members.items():
-            at = f"{place}/properties/{name}"
+            at = pointer(place, "properties", name)
             node = self._node(member, at, depth + 1)
             if name not in demanded and self._rules.demands_all:
-                if _admits_null(self._document, member):
-                    if not (isinstance(member, dict) and member.get("default", 0) is None):
-                        raise _Unfit(at, "null and absence cannot be told apart")
-                else:
-                    node = _or_null(node)
                 absent.append(name)
+                if not self._keeps_null(member, at):
+                    removed.add(name)
+                    node = or_null(node)
+
             nodes[name] = node
 
-        sent["properties"] = {name: node.sent for name, node in nodes.items()}
-        sent["required"] = [*members] if self._rules.demands_all else [*demanded]
-        sent["additionalProperties"] = False
-        removed = [name for name in absent if not _admits_null(self._document, members[name])]
-        return _members_back(nodes, removed), _members_forth(nodes, absent)
+        self._absent.extend(absent)
+        self._removed.extend(removed)
+        rest: JSONObject = {"additionalProperties": False}
+        return Node(
+            {
+                "properties": {name: node.sent for name, node in nodes.items()},
+                "required": [*members] if self._rules.demands_all else [*demanded],
+                **rest,
+            },
+            {
+                "properties": {name: node.plain for name, node in nodes.items()},
+                "required": [*demanded],
+                **rest,
+            },
+            members_back(nodes, frozenset(removed)),
+            members_forth(nodes, absent),
+            nodes,
+            frozenset(removed),
+        )
+
+    def _keeps_null(self, member: Any, place: str) -> bool:
+        """Return whether null means null in a member that may be absent, and absence means it.
+
+        Raises _Unfit where null and absence are two things.
+        """
+        if not admits_null(self._document, member):
+            return False
+        if not isinstance(member, dict) or member.get("default", 0) is not None:
+            raise _Unfit(place, "null and absence cannot be told apart")
+
+        return True
 
     def _described(self, schema: JSONObject, sent: JSONObject) -> JSONObject:
         """Return a sent schema with the rules that it can keep, and words for the others."""
@@ -409,178 +503,66 @@ class _Converter:
         return {**written, **sent}
 
 
-class _Chooser:
-    """Maps a value as the first branch of a choice that it fits."""
-
-    def __init__(
-        self,
-        converter: _Converter,
-        branches: list[tuple[_Node, _Map | None]],
-        declared: list[Any] | None,
-    ) -> None:
-        self._converter = converter
-        self._branches = branches
-        self._declared = declared
-        self._engines: list[Any] = []
-
-    def __call__(self, value: JSON) -> JSON:
-        for engine, (_, change) in zip(self._compiled(), self._branches, strict=True):
-            if engine.is_valid(value, Work()):
-                return value if change is None else change(value)
-
-        return value
-
-    def _compiled(self) -> list[Any]:
-        """Return what judges each branch; made when it is needed first."""
-        if not self._engines:
-            is_sent = self._declared is None
-            listed = [node.sent for node, _ in self._branches] if is_sent else self._declared or []
-            made = [self._converter.rooted(one, is_sent=is_sent) for one in listed]
-            self._engines = [engine_for(one, formats=not is_sent) for one in made]
-
-        return self._engines
+_NOTHING: Final = Node({}, {})
+"""What is said of the members or items of what has none."""
 
 
-def _later(node: _Node, way: Literal["back", "forth"]) -> _Map:
-    """Return the map of a definition, which may not be known yet."""
-
-    def mapped(value: JSON) -> JSON:
-        change: _Map | None = getattr(node, way)
-        return value if change is None else change(value)
-
-    return mapped
+def _without_definitions(schema: JSONObject) -> JSONObject:
+    return {name: schema[name] for name in schema if name not in ("$defs", "definitions")}
 
 
-def _for_each(change: _Map | None) -> _Map | None:
-    if change is None:
-        return None
-
-    def mapped(value: JSON) -> JSON:
-        return [change(one) for one in value] if isinstance(value, list) else value
-
-    return mapped
+def _place_of(reference: Any) -> str:
+    return unquote(str(reference).removeprefix("#"))
 
 
-def _members_back(nodes: Mapping[str, _Node], removed: list[str]) -> _Map | None:
-    changes = {name: node.back for name, node in nodes.items() if node.back is not None}
-    if not changes and not removed:
-        return None
-
-    left_out = frozenset(removed)
-
-    def mapped(value: JSON) -> JSON:
-        if not isinstance(value, dict):
-            return value
-
-        made: JSONObject = {}
-        for name, member in value.items():
-            if member is None and name in left_out:
-                continue
-            change = changes.get(name)
-            made[name] = member if change is None else change(member)
-
-        return made
-
-    return mapped
-
-
-def _members_forth(nodes: Mapping[str, _Node], absent: list[str]) -> _Map | None:
-    changes = {name: node.forth for name, node in nodes.items() if node.forth is not None}
-    if not changes and not absent:
-        return None
-
-    left_out = frozenset(absent)
-
-    def mapped(value: JSON) -> JSON:
-        if not isinstance(value, dict):
-            return value
-
-        # in the order of the schema, in which a grammar makes a model write them
-        made: JSONObject = {}
-        for name in nodes:
-            if name in value:
-                change = changes.get(name)
-                made[name] = value[name] if change is None else change(value[name])
-            elif name in left_out:
-                made[name] = None
-
-        others = {name: member for name, member in value.items() if name not in made}
-        return made | others
-
-    return mapped
-
-
-def _wrapped(node: _Node) -> _Node:
-    """Return an object with one member for a root that is none."""
-    sent: JSONObject = {
-        "type": "object",
-        "properties": {VALUE: node.sent},
-        "required": [VALUE],
-        "additionalProperties": False,
-    }
-    back = node.back
-    forth = node.forth
-
-    def unwrapped(value: JSON) -> JSON:
-        if not isinstance(value, dict) or list(value) != [VALUE]:
-            return value
-        return value[VALUE] if back is None else back(value[VALUE])
-
-    def wrapped(value: JSON) -> JSON:
-        return {VALUE: value if forth is None else forth(value)}
-
-    return _Node(sent, unwrapped, wrapped)
-
-
-def _or_null(node: _Node) -> _Node:
-    """Return a schema that admits null, too."""
-    sent = dict(node.sent)
-    kinds = sent.get("type")
-    if "anyOf" in sent:
-        sent["anyOf"] = [*sent["anyOf"], {"type": "null"}]
-    elif kinds is None or "$ref" in sent:
-        described = {name: sent.pop(name) for name in ("description",) if name in sent}
-        sent = {"anyOf": [sent, {"type": "null"}], **described}
-    else:
-        listed = kinds if isinstance(kinds, list) else [kinds]
-        sent["type"] = [*listed, "null"]
-        if "enum" in sent:
-            sent["enum"] = [*sent["enum"], None]
-
-    def unless_null(change: _Map | None) -> _Map | None:
-        if change is None:
-            return None
-        return lambda value: None if value is None else change(value)
-
-    return _Node(sent, unless_null(node.back), unless_null(node.forth))
-
-
-def _admits_null(document: Any, schema: Any, depth: int = 0) -> bool:
-    """Return whether a schema may admit null; true where that cannot be told."""
-    if not isinstance(schema, dict) or depth > _LAST_DEPTH:
+def admits_null(document: Any, schema: Any, depth: int = 0) -> bool:
+    """Return whether null fits a schema; raise _Unfit where that cannot be told."""
+    if not isinstance(schema, dict):
         return schema is not False
-    if "$ref" in schema:
-        return _admits_null(document, _found(document, str(schema["$ref"])), depth + 1)
+    if depth > _LAST_REFERENCES or any(name in schema for name in ("$dynamicRef", "$recursiveRef")):
+        raise _Unfit("", "whether a member may be null cannot be told")
 
-    for name in ("anyOf", "oneOf", "allOf"):
-        if name in schema:
-            return any(_admits_null(document, one, depth + 1) for one in schema[name])
+    def admits(inner: Any) -> bool:
+        return admits_null(document, inner, depth + 1)
 
-    if "const" in schema:
-        return schema["const"] is None
+    verdicts: list[bool] = []
+    if "type" in schema:
+        verdicts.append("null" in as_list(schema["type"]))
     if "enum" in schema:
-        return None in schema["enum"]
+        verdicts.append(None in schema["enum"])
+    if "const" in schema:
+        verdicts.append(schema["const"] is None)
+    if "$ref" in schema:
+        verdicts.append(admits(_found(document, str(schema["$ref"]))))
+    if "not" in schema:
+        verdicts.append(not admits(schema["not"]))
+    if "if" in schema:
+        then = schema.get("then", True) if admits(schema["if"]) else schema.get("else", True)
+        verdicts.append(admits(then))
 
-    kinds = schema.get("type")
-    return kinds is None or kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
+    verdicts.extend(admits(one) for one in schema.get("allOf", []))
+    if "anyOf" in schema:
+        verdicts.append(any(map(admits, schema["anyOf"])))
+    if "oneOf" in schema:
+        verdicts.append(sum(map(admits, schema["oneOf"])) == 1)
+
+    return all(verdicts)
 
 
 def _found(document: Any, reference: str) -> Any:
     """Return what a reference inside of a document leads to; None where there is nothing."""
+    if not is_pointer(reference):
+        return None
+
     try:
         return at_pointer(document, pointer_tokens(unquote(reference.removeprefix("#"))))
     except (LookupError, ValueError, TypeError):
         return None
+
+
+def _is_of(value: JSON, kinds: list[Any]) -> bool:
+    kind = json_type(value)
+    return kind in kinds or (kind == "integer" and "number" in kinds)
 
 
 def _types_of(values: list[Any]) -> JSON:
