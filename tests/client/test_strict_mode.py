@@ -502,3 +502,37 @@ def test_a_request_that_the_caller_sends_is_in_the_declared_form() -> None:
 
     assert [issue.code for issue in found.verdict.issues] == ["args.type"]
     assert '"strict"' not in json.dumps(found.request)
+
+
+class Other(BaseModel):
+    """Another answer."""
+
+    name: str
+
+
+def test_a_refused_form_of_an_answer_leaves_the_format() -> None:
+    """The schema goes once more as it is declared, and other schemas are still asked for."""
+    refusal = {"error": {**REFUSAL["error"], "message": "Invalid schema for response_format"}}
+    server = served(status(400, refusal), completion('{"number": "7"}'), completion("x"))
+    server.answers[2:] = [completion('{"name": "x"}')]
+    client = wrapped(server, answer=Invoice)
+    client.reply(**ASK)
+
+    declared = body(server)["response_format"]["json_schema"]
+    assert "strict" not in declared
+    assert declared["schema"]["required"] == ["number"]
+
+    contract = sr.Contract(answer=Other)
+    client.chat.completions.create(**ASK, contract=contract)
+    assert body(server)["response_format"]["json_schema"]["strict"] is True
+
+
+def test_an_example_is_in_the_declared_form_after_a_refusal() -> None:
+    """What the endpoint was sent is what a correction shows."""
+    wrong = [completion(calls=[call("book", {"city": city})]) for city in "BCD"]
+    server = served(status(400, REFUSAL), *wrong, completion(calls=[call("book", DECLARED)]))
+    exchange = wrapped(server, tools=[book], max_retries=4).exchange(**ASK)
+
+    examples = [one.correction for one in exchange.attempts if "example" in (one.correction or "")]
+    assert examples
+    assert not any("null" in one for one in examples)

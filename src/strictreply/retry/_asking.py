@@ -38,7 +38,7 @@ from strictreply.values._drafts import Draft
 from strictreply.values._issues import Code, Issue, Remedy, quote
 from strictreply.values._limits import JSON, JSONObject, Message, Work, is_count, utf8_size
 from strictreply.values._replies import Invalid, Usage
-from strictreply.values._requests import CHOICE, FORMAT, AnswerFormat, Request
+from strictreply.values._requests import CHOICE, FORMAT, STRICT, AnswerFormat, Request
 from strictreply.wires import WIRES
 from strictreply.wires._wire import Replay, Wire
 
@@ -187,10 +187,11 @@ Turn: TypeAlias = Asked | Resend
 """What is sent next, and why."""
 
 
-def refused_by(request: Request, failure: Failure | None, wire: Wire) -> frozenset[str]:
+def refused_by(ask: CallPlan, request: Request, failure: Failure | None) -> frozenset[str]:
     """Return what of our additions to a request a refusal of the endpoint names.
 
-    Empty when it is about anything else.
+    Empty when it is about anything else. A format that was refused in the strict form is sent once
+    more as it is declared, where the API takes such formats.
     """
     if failure is None or failure.kind not in _REFUSALS or not request.added:
         return frozenset()
@@ -199,8 +200,11 @@ def refused_by(request: Request, failure: Failure | None, wire: Wire) -> frozens
     words = said.lower().replace("_", " ").replace("-", " ")
 
     # an API for which no words are known is believed to refuse none
-    known = {name: wire.additions.get(name.partition(":")[0], ()) for name in request.added}
-    return frozenset(name for name in known if any(word in words for word in known[name]))
+    words_of = ask.wire.additions
+    known = {name: words_of.get(name.partition(":")[0], ()) for name in request.added}
+    found = frozenset(name for name in known if any(word in words for word in known[name]))
+    is_form = any(name.startswith(STRICT) for name in found)
+    return found - {FORMAT} if is_form and ask.contract.provider != "anthropic" else found
 
 
 def first_turn(ask: CallPlan) -> FirstRequest:
@@ -537,7 +541,10 @@ def _contexts(ask: CallPlan, bad: BadReply, tier: int) -> tuple[CorrectionContex
     """
     issues = bad.issues
     about = bad.scope
-    whole = CorrectionContext(issues, ask.contract, tier, number=tier - bad.repeats)
+    sent = ask.contract.sent
+    is_refused = sent is not None and sent.name in ask.unwanted
+    contract = ask.contract.sent_to(None) if is_refused else ask.contract
+    whole = CorrectionContext(issues, contract, tier, number=tier - bad.repeats)
 
     if about is not None and about.part is not None:
         tool = about.only.tool if about.only else None

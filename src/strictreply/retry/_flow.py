@@ -366,7 +366,7 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
             event = replace(event, is_behind_text=True)
 
         failure = judged.failure if isinstance(judged, NoReply) else None
-        refused = refused_by(turn.request, failure, ask.wire) or constraint_refused(turn, failure)
+        refused = refused_by(ask, turn.request, failure) or constraint_refused(turn, failure)
         attempt = _attempt(ask, len(attempts) + 1, turn, sent, event, judged, refused)
         is_handed_on = _is_handed_on(ask, event, judged)
         if is_handed_on:
