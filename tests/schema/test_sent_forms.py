@@ -290,6 +290,7 @@ def test_documents_of_any_schema_come_back(
         return
 
     form = sent_form(schema.shown, provider, wraps_root=True)
+    assert form.is_strict == (form.why == "")
     for value in data.draw(st.lists(VALUES, max_size=5)):
         if form.is_strict and not schema.check(value):
             held(form, schema, value)
