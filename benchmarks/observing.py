@@ -13,9 +13,9 @@ from typing import Any
 
 import anthropic
 import openai
+from measuring import FULL, QUICK, block, interleaved
 
 import strictreply as sr
-from measuring import FULL, QUICK, block, interleaved
 
 http: Any = getattr(openai._base_client, "httpx2", None) or openai._base_client.httpx  # type: ignore[attr-defined]  # noqa: SLF001
 
