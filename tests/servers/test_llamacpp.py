@@ -8,6 +8,7 @@ constrains the noise to a JSON Schema, parses tool calls out of it, cuts it shor
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import pytest
@@ -167,8 +168,18 @@ def test_structured_answers_are_accepted_exactly_when_they_fit(exchange: Exchang
 
 def test_noise_in_the_text_channel_is_refused(exchange: Exchanging) -> None:
     """Noise where JSON must be is not a reply: the call ends when its budgets are spent."""
-    came = outcome(exchange, sr.Contract(tools=[Search], channel="text"), seed=1)
+    contract = sr.Contract(tools=[Search], channel="text")
+    unconstrained = replace(POLICY, constrain_retries=False)
+    came = outcome(exchange, contract, seed=1, policy=unconstrained)
     assert isinstance(came, sr.ReplyRejected | sr.TransportFailed)
+
+
+def test_noise_is_a_reply_where_the_retry_is_constrained(exchange: Exchanging) -> None:
+    """The server holds the retry to the schema: what comes fits, and is one call or answer."""
+    came = outcome(exchange, sr.Contract(tools=[Search], channel="text"), seed=1)
+    assert isinstance(came, sr.Exchange)
+    assert came.attempts[0].issues
+    assert came.attempts[-1].escalation == "response_format"
 
 
 @pytest.mark.parametrize(("held", "branch"), [(SearchCall, SearchCall), (ShortAnswer, TextAnswer)])
