@@ -13,9 +13,10 @@ import asyncio
 import gc
 import statistics
 import subprocess
+import sys
 import time
 import tracemalloc
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 Block = Callable[[int], float]
@@ -177,3 +178,14 @@ def percentile(values: Sequence[float], share: float) -> float:
     """Return the value that a share of all values does not exceed (nearest rank)."""
     ordered = sorted(values)
     return ordered[max(0, -(-int(len(ordered) * share * 1000) // 1000) - 1)]
+
+
+def print_pairs(works: Mapping[str, tuple[Callable[[], object], Callable[[], object]]]) -> None:
+    """Print a line for each row: our way beside the plain one, quickly with ``--quick``."""
+    effort = QUICK if "--quick" in sys.argv else FULL
+    for name, (plain, ours) in works.items():
+        raw, cost = interleaved([block(plain), block(ours)], effort)
+        print(
+            f"{name}: {cost.ratio:.2f} x ({cost.low:.2f} to {cost.high:.2f}), "
+            f"{cost.seconds * 1e6:.0f} us beside {raw.seconds * 1e6:.0f} us"
+        )

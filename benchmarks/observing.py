@@ -7,13 +7,12 @@ the SDK's is measured. Every verdict is told to an ``on_attempt``.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import anthropic
 import openai
-from measuring import FULL, QUICK, block, interleaved
+from measuring import print_pairs
 
 import strictreply as sr
 
@@ -110,13 +109,7 @@ def works() -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
 
 def main() -> None:
     """Print a line for each row."""
-    effort = QUICK if "--quick" in sys.argv else FULL
-    for name, (plain, ours) in works().items():
-        raw, cost = interleaved([block(plain), block(ours)], effort)
-        print(
-            f"{name}: {cost.ratio:.2f} x ({cost.low:.2f} to {cost.high:.2f}), "
-            f"{cost.seconds * 1e6:.0f} us beside {raw.seconds * 1e6:.0f} us"
-        )
+    print_pairs(works())
 
 
 if __name__ == "__main__":
