@@ -140,7 +140,7 @@ class Observation:
 
     def _flow(self, came: Brought) -> Generator[Check, Checked, Attempt] | None:
         """Return what judges a reply, None where there is nothing to judge."""
-        self._plan = ask = self._asked(came)
+        ask = self._asked(came)
         event = None if ask is None else self._event(ask, came)
         return None if ask is None or event is None else observed_flow(ask, self._sent, event)
 
@@ -173,9 +173,6 @@ class Observation:
 
             plan = self._planned(keywords, self._stored.answer)
             self._plan = replace(plan, base=replace(plan.base, is_stream=came.is_stream))
-
-        if self._plan is None:
-            return None
 
         return self._plan
 
@@ -247,7 +244,7 @@ class Observation:
                 telemetry.observed(self._plan, self._client.unwrapped, attempt, judging=judging)
 
     def _tell(self, attempt: Attempt) -> Awaitable[None] | None:
-        """Tell the ledger and the watcher of an attempt; return what is to be awaited of it."""
+        """Tell the ledger and the watcher of an attempt; return what an async one gives."""
         ledger = self._client._ledger_of(self._plan)  # noqa: SLF001
         told: Awaitable[None] | None = self._client._told(attempt, ledger)  # noqa: SLF001
         return told

@@ -15,8 +15,6 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import printable
 from strictreply.values._limits import Mode
 
-OBSERVING = "observe"
-
 GivenMode: TypeAlias = Mode | Callable[[], str] | None
 """A mode, or a function without arguments that returns it; None for that of the environment."""
 
@@ -92,7 +90,7 @@ class Rollout:
         tools = self._enforce.now()
         share = self._share.now()
         if mode is None:
-            mode = "enforce" if tools is None and share is None else OBSERVING
+            mode = "enforce" if tools is None and share is None else "observe"
 
         if mode == "enforce" and not tools:
             return WHOLE
@@ -113,7 +111,11 @@ class Rollout:
         missing = enforced.difference(callable_) - self._named
         self._named |= enforced
         for name in sorted(missing):
-            logger.warning("enforce= names %r, which is no tool of this request", printable(name))
+            logger.warning(
+                "enforce= names %r, which is not a tool of this request: check the spelling; it is "
+                "enforced in the requests that declare it",
+                printable(name),
+            )
 
     def refuse_unknown(self, declared: Iterable[str]) -> None:
         """Raise ContractError for an enforced tool whose name is nearly that of a declared one.

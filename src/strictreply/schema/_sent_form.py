@@ -34,7 +34,7 @@ from strictreply.schema._sent_values import (
     Chooser,
     Judges,
     Map,
-    Node,
+    SentNode,
     agree,
     for_each,
     later,
@@ -167,7 +167,7 @@ def _refuse_too_large(document: Any, provider: StrictProvider) -> None:
             raise _Unfit("", f"it has more than {limit.most} {limit.noun}")
 
 
-_Judged: TypeAlias = tuple[str, list[Node]]
+_Judged: TypeAlias = tuple[str, list[SentNode]]
 """A choice: its place and its branches."""
 
 
@@ -177,7 +177,7 @@ class _Converter:
     def __init__(self, document: JSON, rules: _Rules) -> None:
         self._document: Any = document
         self._rules = rules
-        self._definitions: dict[str, Node] = {}
+        self._definitions: dict[str, SentNode] = {}
         """The definitions as they are sent, by name."""
         self._names: dict[str, str] = {}
         """Their names, by reference."""
@@ -266,7 +266,7 @@ class _Converter:
         if depth > _LAST_DEPTH:
             raise _Unfit(place, f"it is nested more than {_LAST_DEPTH} deep")
 
-    def _node(self, schema: Any, place: str, depth: int) -> Node:
+    def _node(self, schema: Any, place: str, depth: int) -> SentNode:
         """Convert the schema at a place."""
         if not isinstance(schema, dict):
             raise _Unfit(place, "a boolean says no type")
@@ -290,7 +290,7 @@ class _Converter:
 
         return self._plain(schema, place, depth)
 
-    def _reference(self, schema: JSONObject, place: str, depth: int) -> Node:
+    def _reference(self, schema: JSONObject, place: str, depth: int) -> SentNode:
         """Convert a reference: by itself as one, with siblings as what it refers to."""
         reference = schema["$ref"]
         written = self._with_siblings(schema, place)
@@ -305,7 +305,7 @@ class _Converter:
         if reference not in self._names:
             name = self._names[reference] = self._name_of(reference)
             # known before it is converted: it may lead to itself
-            held = self._definitions[name] = Node({}, {})
+            held = self._definitions[name] = SentNode({}, {})
             made = self._opened(reference, self._target(reference, place), at, depth)
             for each in fields(made):
                 setattr(held, each.name, getattr(made, each.name))
@@ -314,7 +314,7 @@ class _Converter:
         found = self._definitions[name]
         is_open = reference in self._open
         sent: JSONObject = {"$ref": f"#/$defs/{name}"}
-        return Node(
+        return SentNode(
             sent,
             sent,
             later(found, "back") if is_open or found.back else None,
@@ -322,7 +322,7 @@ class _Converter:
             branches=(found,),
         )
 
-    def _opened(self, reference: str, schema: JSONObject, place: str, depth: int) -> Node:
+    def _opened(self, reference: str, schema: JSONObject, place: str, depth: int) -> SentNode:
         """Convert what a reference leads to."""
         self._open.append(reference)
         try:
@@ -351,7 +351,7 @@ class _Converter:
 
         return {**parts[0], **others}
 
-    def _choice(self, schema: JSONObject, names: list[str], place: str, depth: int) -> Node:
+    def _choice(self, schema: JSONObject, names: list[str], place: str, depth: int) -> SentNode:
         """Convert a choice: values are mapped as the first branch that they fit."""
         name = names[0]
         others = {key: schema[key] for key in schema if key != name}
@@ -365,7 +365,7 @@ class _Converter:
         ]
         sent = {**self._described(others, {}), "anyOf": [node.sent for node in nodes]}
         sent.pop("type", None)
-        made = Node(sent, {"anyOf": [node.plain for node in nodes]}, branches=tuple(nodes))
+        made = SentNode(sent, {"anyOf": [node.plain for node in nodes]}, branches=tuple(nodes))
         if any(node.back for node in nodes):
             made.back = Chooser(self._back, nodes, "back")
             self._choices.append((place, nodes))
@@ -374,7 +374,7 @@ class _Converter:
 
         return made
 
-    def _plain(self, schema: JSONObject, place: str, depth: int) -> Node:
+    def _plain(self, schema: JSONObject, place: str, depth: int) -> SentNode:
         """Convert a schema without references and choices."""
         kinds = schema.get("type")
         listed = [] if kinds is None else as_list(kinds)
@@ -391,13 +391,13 @@ class _Converter:
             sent.setdefault("type", _types_of(fitting))
 
             described = self._described(schema, sent)
-            return Node(described, described)
+            return SentNode(described, described)
 
         members = self._members(schema, place, depth) if "object" in listed else _NOTHING
         items = self._items(schema, place, depth) if "array" in listed else _NOTHING
         sent |= members.sent | items.sent
         described = self._described(schema, sent)
-        return Node(
+        return SentNode(
             described,
             {**described, **members.plain, **items.plain},
             of_either(members.back, items.back),
@@ -407,13 +407,13 @@ class _Converter:
             items.items,
         )
 
-    def _items(self, schema: JSONObject, place: str, depth: int) -> Node:
+    def _items(self, schema: JSONObject, place: str, depth: int) -> SentNode:
         """Convert what is said of the items of an array."""
         if "prefixItems" in schema or not isinstance(schema.get("items"), dict):
             raise _Unfit(place, "it does not say what its items are")
 
         items = self._node(schema["items"], f"{place}/items", depth + 1)
-        return Node(
+        return SentNode(
             {"items": items.sent},
             {"items": items.plain},
             for_each(items.back),
@@ -421,7 +421,7 @@ class _Converter:
             items=items,
         )
 
-    def _members(self, schema: JSONObject, place: str, depth: int) -> Node:
+    def _members(self, schema: JSONObject, place: str, depth: int) -> SentNode:
         """Convert what is said of the members of an object."""
         members = schema.get("properties", {})
         is_closed = (
@@ -434,7 +434,7 @@ class _Converter:
         if not isinstance(demanded, list) or not set(demanded) <= set(members):
             raise _Unfit(place, "it demands members that it does not name")
 
-        nodes: dict[str, Node] = {}
+        nodes: dict[str, SentNode] = {}
         absent: list[str] = []
         removed: set[str] = set()
         for name, member in members.items():
@@ -451,7 +451,7 @@ class _Converter:
         self._absent.extend(absent)
         self._removed.extend(removed)
         rest: JSONObject = {"additionalProperties": False}
-        return Node(
+        return SentNode(
             {
                 "properties": {name: node.sent for name, node in nodes.items()},
                 "required": [*members] if self._rules.demands_all else [*demanded],
@@ -503,7 +503,7 @@ class _Converter:
         return {**written, **sent}
 
 
-_NOTHING: Final = Node({}, {})
+_NOTHING: Final = SentNode({}, {})
 """What is said of the members or items of what has none."""
 
 

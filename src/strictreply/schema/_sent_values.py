@@ -27,7 +27,7 @@ Way: TypeAlias = Literal["forth", "back"]
 
 
 @dataclass(slots=True)
-class Node:
+class SentNode:
     """What is known of one place: how it is sent, and how its values are mapped."""
 
     sent: JSONObject
@@ -38,27 +38,27 @@ class Node:
     """Maps a value back; None where nothing changes."""
     forth: Map | None = None
     """Maps a value forth; None where nothing changes."""
-    members: Mapping[str, Node] | None = None
+    members: Mapping[str, SentNode] | None = None
     """The members of an object; None for what is none."""
     removed: frozenset[str] = frozenset()
     """The members that are absent where null came."""
-    items: Node | None = None
+    items: SentNode | None = None
     """The items of an array; None for what is none."""
-    branches: tuple[Node, ...] = ()
+    branches: tuple[SentNode, ...] = ()
     """What is chosen from: the branches of a choice, or the one that a reference leads to."""
 
 
 class Judges:
     """Tells which branches of the choices of one document a value fits."""
 
-    def __init__(self, definitions: Mapping[str, Node], way: Way) -> None:
+    def __init__(self, definitions: Mapping[str, SentNode], way: Way) -> None:
         self._definitions = definitions
         self._way = way
-        self._branches: list[Node] = []
+        self._branches: list[SentNode] = []
         self._engine: SchemaEngine | None = None
         self._parts: dict[int, SchemaEngine] = {}
 
-    def add(self, branch: Node) -> int:
+    def add(self, branch: SentNode) -> int:
         """Return the number by which a branch is judged."""
         self._branches.append(branch)
         return len(self._branches) - 1
@@ -84,7 +84,7 @@ class Judges:
 
         return self._parts[number]
 
-    def _schema(self, node: Node) -> JSONObject:
+    def _schema(self, node: SentNode) -> JSONObject:
         return node.plain if self._way == "forth" else node.sent
 
 
@@ -96,7 +96,7 @@ def _of(number: int) -> str:
 class Chooser:
     """Maps a value as the first branch of a choice that it fits."""
 
-    def __init__(self, judges: Judges, nodes: Iterable[Node], way: Way) -> None:
+    def __init__(self, judges: Judges, nodes: Iterable[SentNode], way: Way) -> None:
         self._judges = judges
         self._nodes = {judges.add(node): node for node in nodes}
         self._way = way
@@ -106,7 +106,7 @@ class Chooser:
         change: Map | None = None if node is None else getattr(node, self._way)
         return value if change is None else change(value)
 
-    def _chosen(self, value: JSON) -> Node | None:
+    def _chosen(self, value: JSON) -> SentNode | None:
         for number, node in self._nodes.items():
             if self._judges.fits(number, value):
                 return node
@@ -115,7 +115,7 @@ class Chooser:
         return alike[0] if len(alike) == 1 else None
 
 
-def _is_alike(node: Node, value: JSON) -> bool:
+def _is_alike(node: SentNode, value: JSON) -> bool:
     """Return whether a value has nothing that no value of a place has."""
     if node.branches:
         return any(_is_alike(branch, value) for branch in node.branches)
@@ -128,12 +128,12 @@ def _is_alike(node: Node, value: JSON) -> bool:
     return all(name in known and _is_listed(known[name], one) for name, one in value.items())
 
 
-def _is_listed(node: Node, value: JSON) -> bool:
+def _is_listed(node: SentNode, value: JSON) -> bool:
     listed = node.sent.get("enum")
     return not isinstance(listed, list) or value in listed
 
 
-def agree(nodes: Iterable[Node]) -> bool:
+def agree(nodes: Iterable[SentNode]) -> bool:
     """Return whether no value that fits two branches of a choice comes back as two values.
 
     False where that is not known.
@@ -142,7 +142,7 @@ def agree(nodes: Iterable[Node]) -> bool:
     return all(_agree(one, other, met) for one, other in combinations(nodes, 2))
 
 
-def _agree(one: Node, other: Node, met: set[tuple[int, int]]) -> bool:
+def _agree(one: SentNode, other: SentNode, met: set[tuple[int, int]]) -> bool:
     is_met = (id(one), id(other)) in met
     if is_met or (one.back is None and other.back is None):
         return True
@@ -162,7 +162,7 @@ def _agree(one: Node, other: Node, met: set[tuple[int, int]]) -> bool:
     return _agree_on_members(one, other, met)
 
 
-def _agree_on_members(one: Node, other: Node, met: set[tuple[int, int]]) -> bool:
+def _agree_on_members(one: SentNode, other: SentNode, met: set[tuple[int, int]]) -> bool:
     # nothing is removed but where all members are demanded: other names are another object
     ones = one.members
     others = other.members
@@ -179,7 +179,7 @@ def _agree_on_members(one: Node, other: Node, met: set[tuple[int, int]]) -> bool
     return all(_agree(ones[name], others[name], met) for name in ones)
 
 
-def _are_apart(one: Node, other: Node) -> bool:
+def _are_apart(one: SentNode, other: SentNode) -> bool:
     """Return whether no value fits two places, as far as types and listed values tell."""
     if _takes_null(one) and _takes_null(other):
         return False
@@ -196,12 +196,12 @@ def _are_apart(one: Node, other: Node) -> bool:
     return _kinds(one).isdisjoint(_kinds(other))
 
 
-def _kinds(node: Node) -> set[Any]:
+def _kinds(node: SentNode) -> set[Any]:
     kinds = set(as_list(node.sent.get("type")))
     return {"number" if kind == "integer" else kind for kind in kinds}
 
 
-def _takes_null(node: Node) -> bool:
+def _takes_null(node: SentNode) -> bool:
     if {"type": "null"} in as_list(node.sent.get("anyOf", [])):
         return True
     if node.branches:
@@ -212,7 +212,7 @@ def _takes_null(node: Node) -> bool:
     return "null" in as_list(node.sent.get("type"))
 
 
-def later(node: Node, way: Way) -> Map:
+def later(node: SentNode, way: Way) -> Map:
     """Return the map of a definition, which may not be known yet."""
 
     def mapped(value: JSON) -> JSON:
@@ -241,7 +241,7 @@ def for_each(change: Map | None) -> Map | None:
     return mapped
 
 
-def members_back(nodes: Mapping[str, Node], removed: frozenset[str]) -> Map | None:
+def members_back(nodes: Mapping[str, SentNode], removed: frozenset[str]) -> Map | None:
     """Return the map of an object as it is sent; None where nothing changes."""
     changes = {name: node.back for name, node in nodes.items() if node.back is not None}
     if not changes and not removed:
@@ -263,7 +263,7 @@ def members_back(nodes: Mapping[str, Node], removed: frozenset[str]) -> Map | No
     return mapped
 
 
-def members_forth(nodes: Mapping[str, Node], absent: list[str]) -> Map | None:
+def members_forth(nodes: Mapping[str, SentNode], absent: list[str]) -> Map | None:
     """Return the map of an object as it is declared; None where nothing changes."""
     changes = {name: node.forth for name, node in nodes.items() if node.forth is not None}
     if not changes and not absent:
@@ -290,7 +290,7 @@ def members_forth(nodes: Mapping[str, Node], absent: list[str]) -> Map | None:
     return mapped
 
 
-def wrapped(node: Node) -> Node:
+def wrapped(node: SentNode) -> SentNode:
     """Return an object with one member for a root that is none."""
     sent: JSONObject = {
         "type": "object",
@@ -309,10 +309,10 @@ def wrapped(node: Node) -> Node:
     def as_sent(value: JSON) -> JSON:
         return {VALUE: value if forth is None else forth(value)}
 
-    return Node(sent, node.plain, as_declared, as_sent)
+    return SentNode(sent, node.plain, as_declared, as_sent)
 
 
-def or_null(node: Node) -> Node:
+def or_null(node: SentNode) -> SentNode:
     """Return a schema that admits null, too."""
     sent = dict(node.sent)
     if "anyOf" in sent:
