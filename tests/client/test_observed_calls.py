@@ -708,3 +708,19 @@ def test_a_watcher_that_fails_does_not_make_a_reply_unjudged() -> None:
 
     assert [one.observed for one in told.attempts] == [True]
     assert told.unjudged_for == []
+
+
+def test_a_stream_beyond_the_cap_is_handed_on_and_told_as_too_large() -> None:
+    """No more is kept of a stream than is judged; its caller gets all of it."""
+    limits = sr.Limits(reply_bytes=1000)
+    long = completion("x" * 100_000)
+    servers = Server(streamed(long)), Server(streamed(long))
+    told = Told()
+    expected = done(stream(servers[0].client()))
+    wrapped: Any = sr.wrap(servers[1].client(), mode="observe", limits=limits)
+    client = wrapped.observed_by(told)
+
+    assert done(stream(client)) == expected
+    assert [(one.failure or "").partition(" ")[0] for one in told.attempts] == [
+        "response_too_large"
+    ]

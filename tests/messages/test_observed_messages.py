@@ -143,3 +143,15 @@ def test_threads_of_the_server_pass() -> None:
     raw = Answers(FITS).client()
     name = "_supports_message_threads"
     assert getattr(client, name, None) == getattr(raw, name, None)
+
+
+def test_a_paused_turn_with_a_wrong_call_of_an_enforced_tool_is_corrected() -> None:
+    """A pause hides no fault of an enforced tool; a turn without one is handed on as it came."""
+    wrong = message(use({"city": 3}, name="weather"), stop="pause_turn")
+    begun = message(text("so far"), stop="pause_turn")
+    servers = [Answers(one, FITS) for one in (wrong, begun)]
+    given = [create(sr.wrap(server.client(), enforce={"weather"})) for server in servers]
+
+    assert [len(server.requests) for server in servers] == [2, 1]
+    assert given[0]["content"][0]["input"] == {"city": "Bern"}
+    assert given[1]["stop_reason"] == "pause_turn"
