@@ -12,7 +12,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST = -m pytest -n $(WORKERS) --dist worksteal
 # Tests start hundreds of Pythons: where none may keep its bytecode, each compiles openai and the rest again.
 unexport PYTHONDONTWRITEBYTECODE
-LANES := .venv/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-litellm/.ready \
+LANES := .venv/.ready .venv-demo/.ready .venv-openai2/.ready .venv-instructor/.ready .venv-tracers/.ready .venv-litellm/.ready \
     .venv-ray/.ready .venv-prometheus/.ready .venv-llamacpp/.ready .venv-docs/.ready \
     .venv-release/.ready
 FRAMEWORKS := $(patsubst requirements/frameworks/%.txt,.venv-frameworks-%/.ready,$(wildcard requirements/frameworks/*.txt))
@@ -22,8 +22,8 @@ BENCHES := $(patsubst requirements/bench/%.txt,.venv-bench-%/.ready,$(wildcard r
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.ready ## see replies judged, corrected and refused, without a key or a network
-	@.venv/bin/strictreply demo
+demo: .venv-demo/.ready ## see replies validated, corrected and rejected: no key, no network
+	@.venv-demo/bin/strictreply demo
 
 # Nothing much waits here, and each worker collects all tests for itself: no more workers than processors.
 quick: .venv/.ready ## run a look at every test file in a minute, for the work in between

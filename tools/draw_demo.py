@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 
-from strictreply.cli._model_commands import tell
+from strictreply.cli._demo import tell
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "demo.svg"
 FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
@@ -22,7 +22,7 @@ def draw() -> str:
     """Return the picture; it asks for no font of the network."""
     screen = Console(
         record=True,
-        width=96,
+        width=80,
         file=io.StringIO(),
         force_terminal=True,
         markup=False,

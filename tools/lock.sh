@@ -16,6 +16,7 @@ lock() {
 }
 
 lock dev pyproject.toml --extra anthropic --extra batch --extra cli --extra testing --extra langgraph --extra durable --extra otel
+lock demo pyproject.toml --extra cli
 lock openai2 pyproject.toml --extra anthropic --extra cli --extra testing
 lock instructor pyproject.toml --extra cli --extra testing --extra instructor
 lock tracers pyproject.toml --extra cli --extra testing --extra otel

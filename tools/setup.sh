@@ -60,8 +60,23 @@ with_pip() {
     install "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-compile
 }
 
+# In a terminal the seconds are counted, so that nobody thinks that it hangs.
+count_seconds() {
+    while sleep 1; do
+        printf '\r%s (%d s)' "$1" "$SECONDS" >&2
+    done
+}
+
 python=${PYTHON:-$(find_python)}
-echo "Setting up $venv from $lock with $("$python" --version) ..." >&2
+packages=$(grep --count '^[A-Za-z0-9]' "$lock")
+words="Setting up $venv: $packages packages, $("$python" --version) ..."
+if [[ -t 2 ]]; then
+    printf '%s' "$words" >&2
+    count_seconds "$words" &
+    trap 'kill $! 2>/dev/null || true; echo >&2' EXIT
+else
+    echo "$words" >&2
+fi
 if [[ -z $uv ]] || ! with_uv; then
     # what uv finds no way to install together, pip would look for in vain
     [[ -z $uv || $lock != *.in ]] || exit 1

@@ -6,16 +6,18 @@ import re
 
 import pytest
 
-from strictreply.cli._model_commands import PROGRAM
+from strictreply.cli._demo import PROGRAM
 from support.cli.running import Command
+
+LABEL = re.compile(r"^ {3}(?P<label>[a-z]+) ", re.MULTILINE)
 
 
 @pytest.mark.parametrize("columns", [80, 160])
 def test_the_first_screen_fits(
     command: Command, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    """At most 40 lines: the program, three stories, a table and the next command; whatever the
-    environment names.
+    """At most 42 lines of a terminal's columns, with nothing cut: the program, three stories and
+    the next command; whatever the environment names.
     """
     monkeypatch.setenv("OPENAI_BASE_URL", "http://model.invalid/v1")
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid:1")
@@ -23,14 +25,32 @@ def test_the_first_screen_fits(
     lines = done.stdout.splitlines()
 
     assert done.exit_code == 0
-    assert len(lines) <= 40
+    assert len(lines) <= 42
     assert max(map(len, lines)) <= columns
+    assert "…" not in done.stdout
     assert "\n".join(line[4:] for line in lines[:11]) == PROGRAM.strip()
-    rows = [re.split(r" {2,}", line.strip()) for line in lines if re.match(r"[123]  {4}", line)]
-    assert [(row[1], row[2], row[3], row[5]) for row in rows] == [
-        ("fixed", "2", "args.type", "1"),
-        ("partly kept, rest fixed", "2", "args.extra_key", "2"),
-        ("rejected", "4", "args.required", "0"),
+    assert lines[-1].endswith("strictreply probe --app yourmodule:function")
+
+
+def test_each_story_shows_what_happened(command: Command) -> None:
+    """Each story shows the reply, its issue, the correction and the end; of two calls, each shows
+    what became of it.
+    """
+    text = command("demo", COLUMNS="80").stdout
+    stories = re.split(r"\n\n[123]  ", text)[1:]
+    labels = [[found["label"] for found in LABEL.finditer(story)] for story in stories]
+    assert labels == [
+        ["model", "issue", "retry", "model", "ran"],
+        ["model", "issue", "retry", "model", "ran"],
+        ["model", "issue", "retry", "raised"],
     ]
 
-    assert lines[-1].endswith("strictreply probe --app yourmodule:function")
+    codes = [re.findall(r"issue +([a-z_.]+)", story) for story in stories]
+    assert codes == [["args.type"], ["args.extra_key"], ["args.required"]]
+
+    kept, rejected = (
+        line for line in stories[1].splitlines() if line.endswith(("kept", "rejected"))
+    )
+    assert kept.endswith("kept")
+    assert '"note"' in rejected
+    assert "ToolArgumentsError after 4 requests" in stories[2]

@@ -84,7 +84,7 @@ def options(*, version: Version = False) -> None:
 @app.command(short_help="Watch bad replies being judged, corrected or refused.")
 def demo() -> None:
     """Show a short program, and what happens to three invalid replies: no key, no network."""
-    from strictreply.cli._model_commands import tell  # noqa: PLC0415 - what only this command needs
+    from strictreply.cli._demo import tell  # noqa: PLC0415 - what only this command needs
 
     tell()
 
