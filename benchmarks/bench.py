@@ -229,8 +229,8 @@ def main() -> int:
         charts = [sys.executable, str(ROOT / "tools" / "draw_charts.py")]
         subprocess.run(charts, check=True)  # noqa: S603 - ours
         print(
-            f"Wrote {report.PAGE.relative_to(ROOT)}, the tables of README.md and docs/guide.md, "
-            "and the charts."
+            f"Wrote {report.PAGE.relative_to(ROOT)}, the tables of docs/evidence.md and "
+            "docs/guide.md, and the charts."
         )
 
     for words in failed:

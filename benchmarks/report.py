@@ -1,6 +1,6 @@
 """Writes what ``bench.py`` measured.
 
-It writes ``results.md`` beside it, and the cost tables of README.md and docs/guide.md.
+It writes ``results.md`` beside it, and the cost tables of docs/evidence.md and docs/guide.md.
 
 Everything is made of ``results.json``, verdicts and sentences too, so that no page can disagree
 with it; a test holds the pages to it. ``python benchmarks/report.py`` writes them anew;
@@ -9,7 +9,7 @@ with it; a test holds the pages to it. ``python benchmarks/report.py`` writes th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -320,7 +320,7 @@ SHORT_ROWS = {
 
 
 def short_table(results: Results) -> str:
-    """Return the few ratios that the README shows."""
+    """Return the few ratios that docs/evidence.md shows."""
     ways = [way for way in SHORT if way in results.ways]
     rows = []
     for row, words in SHORT_ROWS.items():
@@ -329,16 +329,26 @@ def short_table(results: Results) -> str:
     return table(["CPU, times the raw SDK's", *(SHORT[way] for way in ways)], rows)
 
 
+def costs_of_a_call(results: Results) -> list[float]:
+    """Return what a validated call costs in raw calls, small and realistic, as far as measured."""
+    found = (results.ratio(row) for row in ("small", "realistic"))
+    return [ratio for ratio in found if ratio is not None]
+
+
+def shown_range(found: Sequence[float]) -> str:
+    """Write the lowest and the highest of some ratios."""
+    low = f"{min(found):.2f}"
+    high = f"{max(found):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
 def claim(results: Results) -> str:
     """State in one sentence what a validated call costs, as it was measured."""
-    found = [ratio for row in ("small", "realistic") if (ratio := results.ratio(row)) is not None]
+    found = costs_of_a_call(results)
     if not found:
         return "What a validated call costs was not measured."
 
-    low = f"{min(found):.2f}"
-    high = f"{max(found):.2f}"
-    times = low if low == high else f"{low} to {high}"
-
+    times = shown_range(found)
     if max(found) < 1:
         return (
             "A validated call costs less CPU than an unvalidated one: "
@@ -356,9 +366,9 @@ def source(results: Results) -> str:
     return f"`{results.about['command']}`, {results.about['date']}, {results.about['machine']}"
 
 
-def readme_block(results: Results) -> str:
-    """Return the cost lines of README.md."""
-    cost = f"{claim(results)} {source(results)}; [all figures](benchmarks/results.md)."
+def evidence_block(results: Results) -> str:
+    """Return the cost lines of docs/evidence.md."""
+    cost = f"{claim(results)} {source(results)}; [all figures](../benchmarks/results.md)."
     return f"{cost}{_of_rows(results)}\n\n{short_table(results)}"
 
 
@@ -417,7 +427,8 @@ def guide_block(results: Results) -> str:
 
 def pages(results: Results) -> dict[Path, str]:
     """Return each page with what the results make of it."""
-    blocks = {ROOT / "README.md": readme_block, ROOT / "docs" / "guide.md": guide_block}
+    docs = ROOT / "docs"
+    blocks = {docs / "evidence.md": evidence_block, docs / "guide.md": guide_block}
     written = {
         path: placed(path.read_text(encoding="utf-8"), "costs", made(results))
         for path, made in blocks.items()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import strictreply as sr
 from strictreply.testing import LoopbackServer
 from support.loops import some
 from support.openai_shapes import call, completion, message
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.one_lane
 
 ROOT = DOCS.parent
 README = Page((ROOT / "README.md").read_text(encoding="utf-8"))
-MOST_LINES = 115
+MOST_LINES = 145
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +47,63 @@ def test_the_readme_runs(
 
     assert capsys.readouterr().out == "order 1042: 29.90 EUR\n"
     assert len(page.text.splitlines()) <= MOST_LINES
+
+
+def test_the_failure_is_what_a_call_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error that the README shows is the one of its program when each reply is wrong."""
+    bad = completion(message(None, [call("refund", '{"order": "1042"}')]), "tool_calls")
+    with LoopbackServer(lambda _: bad) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        with pytest.raises(sr.ToolArgumentsError) as caught:
+            README.run_and_close()
+
+    shown = README.text.partition("<!-- failure:begin -->\n```text\n")[2].partition("```")[0]
+    said = f"strictreply.{type(caught.value).__name__}: {caught.value}"
+    assert shown.split() == said.split()
+
+
+def row_of(page: str, first: str) -> list[str]:
+    """Return the cells of the one table row of a page that begins so."""
+    rows = [line for line in Page.named(page).text.splitlines() if line.startswith(f"| {first}")]
+    assert len(rows) == 1, (page, first, rows)
+    return [cell.strip() for cell in rows[0].strip("|").split("|")]
+
+
+def test_the_evidence_is_that_of_the_pages() -> None:
+    """Each figure of the README's table of evidence stands on the page that it links to."""
+    evidence = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", README.text, flags=re.MULTILINE))
+    survived = evidence["no malformed reply gets through"]
+    found = [int(number) for number in re.findall(r"\b\d+\b", survived)]
+    apps = ["wrapped", "raw_sdk", "instructor_app", "pydantic_ai_app", "langchain_app"]
+    rows = {app: row_of("survival.md", f"[`{app}`]") for app in apps}
+    total = min(map(int, re.findall(r"(\d+) to \d+ faults an app", Page.named("survival.md").text)))
+    accepted, crashed = 3, 7  # columns
+    assert found == [
+        total,
+        *(int(rows["wrapped"][column]) for column in (accepted, crashed)),
+        *(int(rows["raw_sdk"][column]) for column in (accepted, crashed)),
+        *(int(rows[app][accepted]) for app in apps[2:]),
+    ]
+
+    cost = evidence["a reply that fits costs less than a raw call"]
+    costs = re.search(r"one: (\d\.\d\d to \d\.\d\d) times", Page.named("evidence.md").text)
+    assert costs is not None
+    assert cost.startswith(f"{costs[1]} times the CPU")
+
+    prefixes = re.match(
+        r"0 of ([\d,]+) prefixes", evidence["a stream is never stopped early by mistake"]
+    )
+    assert prefixes is not None
+    assert f"0 in {prefixes[1]}" in row_of("streams.md", "early stops of prefixes")[-1]
+
+    suite = evidence["the SDK behaves as before"]
+    passing = row_of("suites.md", "openai | passes raw and wrapped")[-1]
+    assert suite.startswith(f"{int(passing):,} of openai's own tests")
+
+    frameworks = Page.named("frameworks.md").text.partition("<!-- frameworks:begin -->")[2]
+    table = frameworks.partition("<!-- frameworks:end -->")[0]
+    programs = len(re.findall(r"^\| ", table, flags=re.MULTILINE)) - 2
+    assert evidence["frameworks keep working"].startswith(f"{programs} programs")
 
 
 def test_the_guide_runs(

@@ -224,7 +224,7 @@ def test_the_claim_is_computed(ratio: float, claim: str) -> None:
 
 
 def test_no_page_disagrees_with_the_results() -> None:
-    """``results.md``, README.md and docs/guide.md are what the results make;
+    """``results.md``, docs/evidence.md and docs/guide.md are what the results make;
     ``benchmarks/report.py`` writes them.
     """
     pages = report.pages(Results.read(RESULTS))

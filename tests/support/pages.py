@@ -40,19 +40,26 @@ class Page:
         The names at the end are returned.
         """
         names: dict[str, Any] = {"__name__": "page"}
-        for program in self.programs:
-            # It is the program of the page itself.
-            exec(compile(program, "page", "exec", dont_inherit=True), names)  # noqa: S102
+        self._run_in(names)
         return names
 
     def run_and_close(self) -> None:
         """Run the programs, and close the clients that they leave open.
 
-        A program does that when it ends.
+        A program does that when it ends, also when it fails.
         """
-        for value in self.run().values():
-            if isinstance(value, OpenAI):
-                value.close()
+        names: dict[str, Any] = {"__name__": "page"}
+        try:
+            self._run_in(names)
+        finally:
+            for value in names.values():
+                if isinstance(value, OpenAI):
+                    value.close()
+
+    def _run_in(self, names: dict[str, Any]) -> None:
+        for program in self.programs:
+            # It is the program of the page itself.
+            exec(compile(program, "page", "exec", dont_inherit=True), names)  # noqa: S102
 
     def table(self, heading: str) -> list[list[str]]:
         """Return the cells of the first table below a heading, row by row, without its head."""
