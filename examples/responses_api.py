@@ -5,8 +5,6 @@ Runs offline against a model that is wrong at first.
 
 from __future__ import annotations
 
-from typing import Any
-
 from openai import OpenAI
 from shop_scenario import SCENARIO
 from unreliable_model import UnreliableModel
@@ -46,16 +44,17 @@ def ask(base_url: str) -> str:
 def main() -> None:
     """Make one call with ``reply``, one with the SDK's method, one stream."""
     model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
-    asked: dict[str, Any] = {"model": MODEL, "input": QUESTION}
 
     with LoopbackServer(model) as server:
         print("typed reply:", ask(server.base_url))
 
         with wrapped(server.base_url) as client:
-            response: Any = client.responses.create(**asked)
+            response = client.responses.create(model=MODEL, input=QUESTION)
             print("response:", response.output[0].to_json(indent=None))
 
-            events: Any = client.responses.create(**asked, stream=True)
+            events = client.responses.create(
+                model=MODEL, input=QUESTION, stream=True
+            )
             types = dict.fromkeys(event.type for event in events)
             print("events:", ", ".join(types))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -124,7 +124,7 @@ def visit(
 
 
 @contextmanager
-def open_desk(folder: Path) -> Iterator[Serve]:
+def open_desk(folder: Path) -> Generator[Serve, None, None]:
     """Open the desk with its model.
 
     Each visit is served by a new process, which ends with it.

@@ -198,7 +198,7 @@ def fields(value: object) -> JSONObject:
 
 def items(value: Any) -> list[Any]:
     """Read a value that should be an array; one that is not has no items."""
-    return value if isinstance(value, list) else []
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 class Complaint(NamedTuple):

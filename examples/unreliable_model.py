@@ -329,7 +329,8 @@ class UnreliableModel:
             and demands.choice != "none"
             and _must_call(state, question, demands)
         ):
-            calls = [ToolCall(next(iter(demands.tools)), {})]
+            nothing: dict[str, Any] = {}
+            calls = [ToolCall(next(iter(demands.tools)), nothing)]
         if not calls:
             return [_answer(state, question, demands)]
 
