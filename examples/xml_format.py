@@ -30,7 +30,7 @@ RULE = (
     "A list or an object is written as JSON in its element, "
     'which then has the attribute type="json".'
 )
-# the strict reader of what stands in an element as JSON
+# reads the JSON in an element
 STRICT_JSON = sr.Contract(
     answer={
         "type": ["array", "boolean", "null", "number", "object", "string"]
@@ -39,23 +39,23 @@ STRICT_JSON = sr.Contract(
 
 
 def malformed(expected: str) -> sr.Invalid:
-    """Report a reply that is not in the format; quote nothing of it."""
+    """Report a reply that is not in the format, without quoting it."""
     code = AgentReplyCode.FORMAT_MALFORMED
     return sr.Invalid((code.at("", expected=expected),))
 
 
 class XMLProcessor(ResponseProcessor):
-    """Reads elements side by side, among them ``next_action``."""
+    """Reads a flat list of elements, one of them ``next_action``."""
 
     views = ("text",)
     format_name = "xml"
 
     def can_process(self, response: Any) -> bool:
-        """Take any text: one that is not XML is a fault to report."""
+        """Accept any text: a text that is not XML is reported as a fault."""
         return isinstance(response, str | bytes)
 
     def process(self, response: Any) -> dict[str, Any] | sr.Invalid:
-        """Read each element as a text or, where it says so, as JSON."""
+        """Read each element as text, or as JSON if it has type="json"."""
         is_text = isinstance(response, str)
         text = response if is_text else response.decode("utf-8", "replace")
         if len(text) > sr.Limits().reply_bytes:
@@ -63,7 +63,7 @@ class XMLProcessor(ResponseProcessor):
 
         asides = ET.TreeBuilder(insert_comments=True, insert_pis=True)
         try:
-            # an element holds no DOCTYPE, so that nothing can be expanded
+            # no DOCTYPE is allowed inside an element: nothing is expanded
             parser = ET.XMLParser(target=asides)
             root = ET.fromstring(f"<reply>{text}</reply>", parser)
         except ET.ParseError as error:
@@ -101,7 +101,7 @@ class XMLProcessor(ResponseProcessor):
         return action
 
     def priority(self) -> int:
-        """Come behind native tool calls (90), as JSON does."""
+        """Run after the processor of native tool calls (90), as JSON does."""
         return 80
 
 
@@ -115,16 +115,16 @@ class XMLResponseFormat(ActionFormat):
         return "".join(map(spelled, action, action.values()))
 
     def rule(self) -> str:
-        """Return how every reply is written."""
+        """Return the rule for every reply."""
         return RULE
 
     def create_processor(self) -> ResponseProcessor:
-        """Return what reads it back."""
+        """Return the processor for this format."""
         return XMLProcessor()
 
 
 def spelled(name: str, value: object) -> str:
-    """Write an element, as JSON where XML may not keep the value."""
+    """Write an element, as JSON if XML might change the value."""
     text = value if isinstance(value, str) else "\n"
     if text.isprintable() and text == text.strip():
         return f"<{name}>{escape(text)}</{name}>"
@@ -132,25 +132,25 @@ def spelled(name: str, value: object) -> str:
 
 
 def main() -> None:
-    """Judge replies in XML, and let a wrapped client correct one."""
+    """Validate replies in XML, and correct one with a wrapped client."""
     register_format("xml", XMLResponseFormat)
     team = Topology.of(
         {"planner": ["writer"], "writer": ["planner", "User"]},
         entry="planner",
     )
-    judge = ValidationProcessor(team, "xml")
+    processor = ValidationProcessor(team, "xml")
 
     action = {"next_action": "invoke_agent", "action_input": "writer"}
     reply = XMLResponseFormat().spell(action)
     print(reply)
-    print("hands over to:", judge.validate(reply, "planner").next_agents)
+    print("hands over to:", processor.validate(reply, "planner").next_agents)
     for wrong in (reply.replace("writer", "nobody"), reply[:-1], "writer!"):
-        print("refused:", judge.validate(wrong, "planner").code)
+        print("rejected:", processor.validate(wrong, "planner").code)
 
     model = ScriptedModel(
         ok.answer("The writer should go on."), ok.answer(reply)
     )
-    contract = sr.Contract(answer=judge.answer_kind("planner"))
+    contract = sr.Contract(answer=processor.answer_kind("planner"))
     with sr.wrap(model.openai(), contract=contract) as client:
         decided = client.answer(model="any", messages="Plan an article.")
     print("corrected:", model.requests[1].correction)

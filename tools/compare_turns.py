@@ -119,7 +119,10 @@ class Documented:
 DOCUMENTED = (
     Documented("client.md", "no empty `function_call`", "/function_call", ("function_call_empty",)),
     Documented(
-        "client.md", "an object that must be JSON its text", "/content", ("content_object",)
+        "client.md",
+        "An object where JSON text belongs becomes JSON text",
+        "/content",
+        ("content_object",),
     ),
     Documented("verdicts.md", "`call_type_missing`", "/tool_calls/type", ("call_type_missing",)),
     Documented("verdicts.md", "`call_id_missing`", "/tool_calls/id", ("call_id_missing",)),
@@ -128,7 +131,7 @@ DOCUMENTED = (
     ),
     Documented(
         "client.md",
-        "of messages with the same JSON only the first is given",
+        "only the first message is delivered (`answer_repeated`)",
         "",
         ("answer_repeated",),
     ),
@@ -137,10 +140,10 @@ DOCUMENTED = (
 
 STREAMED = (
     *DOCUMENTED,
-    Documented("client.md", "each member beside them", "/role"),
+    Documented("client.md", "Each member beside them", "/role"),
     Documented(
         "client.md",
-        "of several responses in one stream only the first is given",
+        "only the first response is delivered (`response_behind_end`)",
         "",
         ("response_behind_end",),
     ),

@@ -144,9 +144,9 @@ def test_the_program_keeps_its_promise(tmp_path: Path) -> None:
     assert stdout.splitlines() == [
         "<next_action>invoke_agent</next_action><action_input>writer</action_input>",
         "hands over to: ['writer']",
-        "refused: topology.not_allowed",
-        "refused: format.malformed",
-        "refused: format.malformed",
+        "rejected: topology.not_allowed",
+        "rejected: format.malformed",
+        "rejected: format.malformed",
         "corrected: Not valid. Reply again, corrected:",
         "- must be elements alone, with no text around them",
         "then hands over to: ['writer']",

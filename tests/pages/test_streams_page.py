@@ -46,7 +46,7 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     assert shown.startswith("I will look. search query='tea'\n")
     assert "Tea iscontent_filter 1\n" in shown
 
-    assert "taken back: ['answer.type']\n" in shown
+    assert "retracted: ['answer.type']\n" in shown
     assert "Partial(value={'total': 19.0}, open=('',), answer=Invoice(total=19.0))" in shown
     assert "the total is 19.0\n" in shown
     assert names["invoice"] == names["Invoice"](total=19.0, lines=["two mugs"])
