@@ -7,6 +7,7 @@ with a cluster's address in RAY_ADDRESS, or without for one on this machine.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter
 from typing import Literal
@@ -56,7 +57,9 @@ def main() -> None:
     )
     with (
         model.serve() as server,
-        ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR"),
+        ray.init(
+            num_cpus=1, include_dashboard=False, logging_level=logging.ERROR
+        ),
     ):
         text = "What does tea cost?"
         items = [{"id": number, "text": text} for number in range(100)]

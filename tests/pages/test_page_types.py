@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -73,22 +74,50 @@ PYRIGHT = {
 }
 
 
+REVEALED = {
+    "readme": {"client": "StrictClient[str]"},
+    "docs_tutorial": {"receipt": "Receipt", "receipts": "StrictClient[Receipt]"},
+    "docs_howto_typed_answer": {"invoice": "Invoice", "checked": "StrictClient[CheckedInvoice]"},
+    "docs_tool_loop": {"run": "Run[str]", "run.answer": "str"},
+    "docs_streams": {"invoices": "StrictClient[Invoice]"},
+    "docs_which_method": {"parsed.choices[0].message.parsed": "Invoice | None"},
+}
+"""What pages call typed: by page, expressions after its last block, and their types."""
+
+
 def programs(folder: Path) -> list[str]:
-    """Write the blocks of each page, one after the other, as a program; gives the names."""
+    """Write the blocks of each page, one after the other, as a program; gives the names.
+
+    What the page calls typed is revealed at the end.
+    """
     names = []
     for path in (ROOT / "README.md", *sorted(DOCS.glob("**/*.md"))):
         if blocks := Page(path.read_text(encoding="utf-8")).programs:
             name = "_".join(path.relative_to(ROOT).with_suffix("").parts).lower().replace("-", "_")
             names.append(f"{name}_page.py")
-            program = "\n\n".join(["from __future__ import annotations\n", *blocks])
+            reveals = [f"reveal_type({known})" for known in REVEALED.get(name, {})]
+            program = "\n\n".join(["from __future__ import annotations\n", *blocks, *reveals])
             (folder / names[-1]).write_text(program, encoding="utf-8")
 
     assert "readme_page.py" in names
     return names
 
 
+def types_in(output: str, pattern: str) -> list[tuple[str, str]]:
+    """Find each revealed type with its program, without the modules of its names."""
+    found = re.findall(rf"(\w+)_page\.py:\d+.*?{pattern}", output)
+    return sorted((name, re.sub(r"\b[\w.]+\.(?=\w)", "", shown)) for name, shown in found)
+
+
+def expected_types() -> list[tuple[str, str]]:
+    """List what is to be revealed."""
+    return sorted((name, shown) for name in REVEALED for shown in REVEALED[name].values())
+
+
 def test_the_pages_pass_mypy(tmp_path: Path) -> None:
-    """The blocks of each page, one after the other, are a program that passes strict mypy."""
+    """The blocks of each page, one after the other, are a program that passes strict mypy, and
+    what the page calls typed has its type.
+    """
     names = programs(tmp_path)
     (tmp_path / "mypy.ini").write_text(CONFIG + OPTIONAL, encoding="utf-8")
     done = subprocess.run(
@@ -108,10 +137,11 @@ def test_the_pages_pass_mypy(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert types_in(done.stdout, r'Revealed type is "(.*)"') == expected_types()
 
 
 def pyright(folder: Path, names: Sequence[str], settings: dict[str, Any], python: Path) -> str:
-    """Check programs with pyright; return what it reports, empty when there is nothing."""
+    """Check programs with pyright; they have no error. Return what it prints."""
     pytest.importorskip("basedpyright", reason="the type checker is not installed")
     (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     done = subprocess.run(
@@ -121,7 +151,8 @@ def pyright(folder: Path, names: Sequence[str], settings: dict[str, Any], python
         encoding="utf-8",
         check=False,
     )
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def in_other_lanes(name: str) -> bool:
@@ -138,7 +169,8 @@ def test_the_pages_pass_pyright(tmp_path: Path) -> None:
     names = [
         name for name in programs(tmp_path) if name != UNANNOTATED and not in_other_lanes(name)
     ]
-    assert pyright(tmp_path, names, PYRIGHT, Path(sys.executable)) == ""
+    printed = pyright(tmp_path, names, PYRIGHT, Path(sys.executable))
+    assert types_in(printed, r'Type of ".*" is "(.*)"') == expected_types()
 
 
 @pytest.mark.slow
@@ -146,7 +178,7 @@ def test_the_page_about_testing_passes_pyright(tmp_path: Path) -> None:
     """Its test files, which have no annotations, pass pyright's standard mode."""
     programs(tmp_path)
     settings = {**PYRIGHT, "typeCheckingMode": "standard"}
-    assert pyright(tmp_path, [UNANNOTATED], settings, Path(sys.executable)) == ""
+    pyright(tmp_path, [UNANNOTATED], settings, Path(sys.executable))
 
 
 @pytest.mark.slow
@@ -155,7 +187,7 @@ def test_the_examples_pass_pyright(tmp_path: Path) -> None:
     paths = sorted((ROOT / "examples").glob("*.py"))
     names = [str(path) for path in paths if not in_other_lanes(f"examples/{path.stem}")]
     assert len(names) > 15
-    assert pyright(tmp_path, names, PYRIGHT, Path(sys.executable)) == ""
+    pyright(tmp_path, names, PYRIGHT, Path(sys.executable))
 
 
 @pytest.mark.slow
@@ -180,4 +212,4 @@ def test_pages_of_other_lanes_pass_pyright(tmp_path: Path, lane: str) -> None:
         "reportMissingImports": False,
         "reportUntypedFunctionDecorator": False,
     }
-    assert pyright(tmp_path, names, settings, python) == ""
+    pyright(tmp_path, names, settings, python)
