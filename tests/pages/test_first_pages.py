@@ -21,7 +21,13 @@ PAGES = ["tutorial.md", "which-method.md", "migration.md", "faq.md", "why.md", *
 OWN_API = "howto/own-api.md"
 REGISTERING = ("howto/own-format.md", OWN_API)
 """They register a format or an API for the whole process: each has an interpreter of its own."""
-ELSEWHERE = ("langchain.agents", "langchain_core", "langchain_openai", "opentelemetry.sdk")
+ELSEWHERE = (
+    "fastapi",
+    "langchain.agents",
+    "langchain_core",
+    "langchain_openai",
+    "opentelemetry.sdk",
+)
 """Libraries that not every environment has."""
 LONGEST_LINE = 200
 TUTORIAL = Page.named("tutorial.md")

@@ -35,6 +35,7 @@ OPTIONAL = "".join(
     for name in (
         *(
             "dbos",
+            "fastapi",
             "hypothesis",
             "instructor",
             "langchain",
