@@ -61,7 +61,7 @@ class Graph:
         self._edge = edge
 
     def run(self, state: AgentState, entry: str) -> AgentState:
-        """Run from a node until the end, or until a human is waited for."""
+        """Run from a node until the end, or until a human must answer."""
         name = entry
         while name != END:
             # a counted node returns the fields that it changed
@@ -119,7 +119,7 @@ def graph_over(model: ScriptedModel) -> Graph:
 
 
 def main() -> None:
-    """Ask for a page, approve it; then let two agents run in circles."""
+    """Ask for a page and approve it; then let two agents never finish."""
     to_reviewer = ok.answer({"text": "A page.", "next_agent": "reviewer"})
     to_human = ok.answer({"text": "Good.", "next_agent": "human_input"})
     # the first reply hands over to nobody: it is corrected, and not routed

@@ -127,7 +127,7 @@ def picture() -> str:
     ET.SubElement(svg, "title").text = TITLE
     ET.SubElement(svg, "style").text = STYLE
     size = {"markerWidth": "8", "markerHeight": "8", "refX": "7", "refY": "4", "orient": "auto"}
-    marker = ET.SubElement(ET.SubElement(svg, "defs"), "marker", id="tip", **size)
+    marker = ET.SubElement(ET.SubElement(svg, "defs"), "marker", {"id": "tip"} | size)
     ET.SubElement(marker, "path", {"d": "M0,0 L8,4 L0,8 z", "class": "tip"})
 
     drawn = boxes()
@@ -159,7 +159,7 @@ def picture() -> str:
     low = HEIGHT - 14
     left = reply.x + reply.width // 2
     arrow(svg, f"M{side},{retry.middle} H{side + 16} V{low} H{left} V{reply.y + reply.height}")
-    write(svg, left + 12, low - 8, "a retry asks the same agent again, within the budget")
+    write(svg, left + 12, low - 8, "a retry goes to the same agent, within the budget")
     ET.indent(svg)
     return ET.tostring(svg, encoding="unicode") + "\n"
 
