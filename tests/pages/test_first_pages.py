@@ -17,11 +17,25 @@ from support.pages import DOCS, Page
 pytestmark = pytest.mark.one_lane
 
 HOWTO = [page.relative_to(DOCS).as_posix() for page in sorted((DOCS / "howto").glob("*.md"))]
-PAGES = ["tutorial.md", "migration.md", "faq.md", "why.md", *HOWTO]
+FIRST = (
+    "tutorial.md",
+    "which-method.md",
+    "migration.md",
+    "coming-from-agents.md",
+    "faq.md",
+    "why.md",
+)
+PAGES = [*FIRST, *HOWTO]
 OWN_API = "howto/own-api.md"
 REGISTERING = ("howto/own-format.md", OWN_API)
 """They register a format or an API for the whole process: each has an interpreter of its own."""
-ELSEWHERE = ("langchain.agents", "langchain_core", "langchain_openai", "opentelemetry.sdk")
+ELSEWHERE = (
+    "fastapi",
+    "langchain.agents",
+    "langchain_core",
+    "langchain_openai",
+    "opentelemetry.sdk",
+)
 """Libraries that not every environment has."""
 LONGEST_LINE = 200
 TUTORIAL = Page.named("tutorial.md")

@@ -37,6 +37,7 @@ OPTIONAL = "".join(
     for name in (
         *(
             "dbos",
+            "fastapi",
             "hypothesis",
             "instructor",
             "langchain",
