@@ -272,7 +272,7 @@ def _more(results: Results) -> Iterator[str]:
     """Report the results of the batch and of the proxy, which are measured by other programs."""
     if results.batch:
         rows = [
-            [name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)]
+            [_label(name), f"{value:,}" if isinstance(value, int) else str(value)]
             for name, value in results.batch.items()
             if name != CURVE
         ]
@@ -290,6 +290,12 @@ def _more(results: Results) -> Iterator[str]:
             "`make bench-litellm`: the proxy alone and with the guard, in milliseconds.\n\n"
             f"{results.proxy}"
         )
+
+
+def _label(name: str) -> str:
+    """Return the label for a member of ``batch.json``."""
+    label = "other load" if name == "beside" else name.replace("ours", "strictreply")
+    return label.replace("_", " ")
 
 
 def placed(page: str, name: str, text: str) -> str:

@@ -34,8 +34,8 @@ def turns_of(message: Any, search: Callable[[str], str]) -> list[Any]:
     turns = [message]
     for call in message.tool_calls or ():
         found = search(**json.loads(call.function.arguments))
-        told = {"role": "tool", "tool_call_id": call.id, "content": found}
-        turns.append(told)
+        turn = {"role": "tool", "tool_call_id": call.id, "content": found}
+        turns.append(turn)
     return turns
 
 
