@@ -1,9 +1,9 @@
-"""Measures a validated call beside the raw SDK and other libraries: ``make bench``.
+"""Compares a validated call with the raw SDK and other libraries: ``make bench``.
 
-One process for each environment, one after the other, each interleaved with the raw SDK inside. A
-full run writes ``results.json``, of which ``report.py`` makes ``results.md`` and the tables of the
-pages; ``--quick`` prints rough tables and writes nothing; ``--only=NAME,…`` measures some
-environments anew and keeps the rest of the results.
+Each environment runs in its own process, one after the other; each process alternates with the raw
+SDK. A full run writes ``results.json``, and ``report.py`` makes ``results.md`` and the tables of
+the pages from it. ``--quick`` prints rough tables and writes nothing; ``--only=NAME,…`` measures
+some environments again and keeps the other results.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RUNS: dict[str, tuple[str, list[str]]] = {
     "openai-agents": ("openai-agents", ["worker.py", "openai_agents_ways"]),
     "mirascope": ("mirascope", ["worker.py", "mirascope_ways"]),
 }
-"""What is run: a name, its environment, and the script with its arguments."""
+"""The runs: a name, its environment, and the script with its arguments."""
 
 END_SECONDS = 5
 ESTIMATE = "Estimated as one token for four bytes, since no tokenizer was at hand"
@@ -52,7 +52,7 @@ def python_of(environment: str) -> str:
 
 
 def told(name: str, *, quick: bool) -> Iterator[dict[str, Any]]:
-    """Run one process and yield what it prints; it is ended with us, whatever ends us."""
+    """Run one process and yield its lines; the process ends together with this one."""
     environment, (script, *arguments) = RUNS[name]
     full = [python_of(environment), str(HERE / script), *arguments]
     if quick:
@@ -83,7 +83,7 @@ def shown(number: int, count: int, name: str, line: Mapping[str, Any]) -> None:
 
 
 def measured(names: Sequence[str], *, quick: bool) -> tuple[list[dict[str, Any]], list[str]]:
-    """Run the processes in turn; return all that they told, and which of them failed."""
+    """Run the processes in turn; return all their lines, and the failures."""
     lines: list[dict[str, Any]] = []
     failed: list[str] = []
 
@@ -154,7 +154,7 @@ def machine() -> str:
 def results_of(
     lines: Sequence[dict[str, Any]], begun: float, load: float, command: str
 ) -> dict[str, Any]:
-    """Return what ``results.json`` holds."""
+    """Return the content of ``results.json``."""
     how, counts = tokens(lines)
     environments = {line["run"]: line["versions"] for line in lines if "versions" in line}
     about = {
@@ -171,7 +171,7 @@ def results_of(
 
 
 def kept(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the lines of the last results that came from other runs than these."""
+    """Return the lines of the last results that other runs wrote."""
     if not RESULTS.exists():
         return []
 
@@ -201,7 +201,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Do what the command line says; 1 when a process failed."""
+    """Run the command line; return 1 if a process failed."""
     given = arguments()
     begun = time.monotonic()
     load = os.getloadavg()[0]
@@ -211,10 +211,10 @@ def main() -> int:
 
     found = results_of(lines, begun, load, "make bench" + " ARGS=--quick" * given.quick)
     if given.only and not given.quick and RESULTS.exists():
-        # The page still names the run that the rest is of, and beside it what was measured anew.
+        # The page still names the run of the other results, then what was measured again.
         about = json.loads(RESULTS.read_text(encoding="utf-8"))["about"]
         new = found["about"]
-        anew = f"{', '.join(given.names)} anew on {new['date']}, load {new['load']}"
+        anew = f"{', '.join(given.names)} again on {new['date']}, load {new['load']}"
         found["about"] = about | {
             "tokens": new["tokens"],
             "took": f"{about['took'].partition(';')[0]}; {anew}",

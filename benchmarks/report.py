@@ -1,9 +1,7 @@
-"""Writes what ``bench.py`` measured.
+"""Writes ``results.md``, and the cost tables of docs/evidence.md and docs/guide.md.
 
-It writes ``results.md`` beside it, and the cost tables of docs/evidence.md and docs/guide.md.
-
-Everything is made of ``results.json``, verdicts and sentences too, so that no page can disagree
-with it; a test holds the pages to it. ``python benchmarks/report.py`` writes them anew;
+Everything comes from ``results.json``, including verdicts and sentences, so that no page can
+disagree with it; a test checks that. ``python benchmarks/report.py`` rewrites the pages;
 ``tools/draw_charts.py`` draws the charts.
 """
 
@@ -58,16 +56,16 @@ class Section:
 SECTIONS = (
     Section(
         "One call",
-        "A reply that fits. *Small*: two short messages, one tool of two fields, as "
+        "A valid reply. *Small*: two short messages and one tool of two fields, as "
         "`create(messages=…, tools=…)`. *Realistic*: a system prompt, `temperature`, a named "
-        "`tool_choice`, a tool of ten fields. Libraries that are async only run an event loop in "
-        "their sync call, which is theirs.",
+        "`tool_choice`, and a tool of ten fields. A library that is only async runs an event loop "
+        "in its sync call; that time counts as the library's.",
         ("small", "small, async", "realistic", "realistic, async"),
     ),
     Section(
         "A reply that has to be retried",
         "The first reply has a field of the wrong type; the ratio is to two raw calls. Three "
-        "wrong replies end in the library's error; the ratio is to three.",
+        "wrong replies end with the library's error; the ratio is to three raw calls.",
         (
             "small, one retry",
             "small, one retry, async",
@@ -78,7 +76,7 @@ SECTIONS = (
     ),
     Section(
         "Tools and messages",
-        "The small call with so many tools declared, or at the end of so many messages of 200 "
+        "The small call with this many tools declared, or at the end of this many messages of 200 "
         "characters.",
         (
             "1 tool",
@@ -93,20 +91,20 @@ SECTIONS = (
     Section(
         "Large arguments",
         "A list of objects of three fields. The raw SDK does not read the arguments at all, so "
-        "`raw, then pydantic by hand` is what to compare with.",
+        "compare with `raw, then pydantic by hand`.",
         ("1 kB of arguments", "100 kB of arguments", "0.9 MB of arguments", "4 MB of arguments"),
     ),
     Section(
         "Under a tracer",
-        "A function stands over the SDK's `create` that keeps request and completion as text, in "
-        "the raw column too.",
+        "A function patched over the SDK's `create` stores request and completion as text, also in "
+        "the raw column.",
         ("small, traced", "realistic, traced"),
     ),
     Section(
-        "1,000 calls at once",
+        "1,000 concurrent calls",
         "The small call a thousand times in `asyncio.gather`, against a server that takes 20 ms "
-        "for each: wall time of all, and p99 of one. In memory, and over a thousand sockets to a "
-        "server process on this machine.",
+        "per call: wall time of all calls, and p99 of one call. In memory, and over a thousand "
+        "sockets to a server process on the same machine.",
         (f"{MEMORY}: wall", f"{MEMORY}: p99", f"{SOCKETS}: wall", f"{SOCKETS}: p99"),
     ),
     Section(
@@ -117,7 +115,7 @@ SECTIONS = (
     ),
     Section(
         "A stream",
-        "It calls a tool; it is read to its end, and its arguments are validated.",
+        "The stream calls a tool. It is read to its end, and the arguments are validated.",
         STREAMS,
     ),
 )
@@ -146,17 +144,19 @@ def _opening(results: Results) -> Iterator[str]:
     about = results.about
     yield "# What a validated call costs"
     yield (
-        f"`{about['command']}`, {about['date']}, {about['took']}; {about['machine']}. Load of the "
-        f"machine: {about['load']}."
+        f"Measured by `{about['command']}` on {about['date']}, in {about['took']}. Machine: "
+        f"{about['machine']}; load {about['load']}."
     )
 
     yield (
-        "Each library runs in a locked environment of its own (`requirements/bench/`), over the "
-        "real SDK and an in-memory transport, and gets the same canned replies. A figure is the "
-        "CPU time of one call, as a ratio to the raw SDK's call of the same process: the median "
-        "over rounds of interleaved blocks, warmed up, each block beginning with the garbage "
-        "collected. 1.00 is the raw call, which validates nothing; `raw` is its time in our "
-        "environment. `-` says why there is no figure."
+        "Each library runs in its own locked environment (`requirements/bench/`), with the real "
+        "SDK on an in-memory transport, and gets the same canned replies.\n\n"
+        "- A figure is the CPU time of one call, divided by that of the raw SDK's call in the same "
+        "process. 1.00 is the raw call, which validates nothing.\n"
+        "- It is the median over rounds of interleaved blocks, after a warm-up. The garbage is "
+        "collected before each block.\n"
+        "- `raw` is the time of the raw call in strictreply's environment.\n"
+        "- `-` means that there is no figure, with the reason in brackets if one is known."
     )
     versions = [
         [name, ", ".join(f"{library} {version}" for library, version in found.items())]
@@ -169,7 +169,7 @@ def _tables(results: Results) -> Iterator[str]:
     rows = [target.cells(results) for target in TARGETS]
     met = sum(row[3] == "met" for row in rows)
     shown = table(["", "measured", "target", ""], rows)
-    yield f"## Our targets\n\n{met} of {len(rows)} are met.\n\n{shown}"
+    yield f"## Targets\n\n{met} of {len(rows)} are met.\n\n{shown}"
     yield _malformed(results)
     yield from (section.text(results) for section in SECTIONS)
     yield _own(results)
@@ -187,9 +187,9 @@ def _malformed(results: Results) -> str:
     rows = [[way, *(told.get((fault, way), "-") for fault in faults)] for way in results.ways]
 
     return (
-        "## Each of them validates\n\n"
-        "The first reply of the small call is malformed, the second fits; what became of the "
-        "first, in this same harness:\n\n"
+        "## What each library validates\n\n"
+        "The first reply of the small call is malformed, the second is valid. The table shows how "
+        "each library handled the first:\n\n"
         f"{table(['', *faults], rows)}"
     )
 
@@ -206,13 +206,14 @@ def _own(results: Results) -> str:
     rows.append([IDLE, "-", cell(idle, lambda line: shown_seconds(line["seconds"])), "-"])
 
     return (
-        "## What only we do\n\n"
-        "Each beside the plain way to the same thing: `Contract.check` of a message beside the "
-        "parser of its arguments; an agent's turn, judged and routed, beside a plain LangGraph "
-        "node with the raw SDK; a durable turn of three calls and an answer beside a plain DBOS "
-        "workflow of as many steps, both from a queue; the turn with a session beside the one "
-        "without.\n\n"
-        f"{table(['', 'plain', 'ours', 'ratio'], rows)}"
+        "## What only strictreply does\n\n"
+        "Each is compared with the plain way to do the same:\n\n"
+        "- `Contract.check` of a message, with the parser of its arguments;\n"
+        "- an agent's turn, judged and routed, with a plain LangGraph node over the raw SDK;\n"
+        "- a durable turn of three calls and an answer, with a plain DBOS workflow of as many "
+        "steps, both from a queue;\n"
+        "- a turn with a session, with one without.\n\n"
+        f"{table(['', 'plain', 'strictreply', 'ratio'], rows)}"
     )
 
 
@@ -230,8 +231,8 @@ def _tokens(results: Results) -> str:
 
     return (
         "## Tokens that one retry adds\n\n"
-        f"One field of the reply was wrong. {results.about['tokens']}; of the messages and of the "
-        "whole request as JSON.\n\n"
+        "One field of the reply was wrong. The rows count the messages, and the whole request as "
+        f"JSON. {results.about['tokens']}.\n\n"
         f"{table(['', *results.ways], rows)}"
     )
 
@@ -256,25 +257,28 @@ def _memory(results: Results) -> str:
 
     return (
         "## Memory and import\n\n"
-        "By `tracemalloc`: a client with one tool after a call; a tool of two fields declared "
-        "beside others; what is kept of a call at the end of 200 messages, beyond the caller's "
-        "own. The import in a fresh process, the SDK's own included; its memory is the process's "
-        "peak.\n\n"
+        "By `tracemalloc`:\n\n"
+        "- a client with one tool, after a call;\n"
+        "- a tool of two fields, declared together with others;\n"
+        "- what stays in memory of a call at the end of 200 messages, without the caller's own "
+        "messages.\n\n"
+        "The import is measured in a fresh process and includes the SDK's; its memory is the "
+        "process's peak.\n\n"
         f"{table(['', 'raw', *results.ways], rows)}"
     )
 
 
 def _more(results: Results) -> Iterator[str]:
-    """Report the results of the batch and of the proxy, which have programs of their own."""
+    """Report the results of the batch and of the proxy, which are measured by other programs."""
     if results.batch:
         rows = [
-            [name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)]
+            [_label(name), f"{value:,}" if isinstance(value, int) else str(value)]
             for name, value in results.batch.items()
             if name != CURVE
         ]
         yield (
             "## A million rows\n\n"
-            "`python benchmarks/batch.py --rows 1000000`: `strictreply batch` beside a bare "
+            "`python benchmarks/batch.py --rows 1000000`: `strictreply batch` compared with a bare "
             "asyncio loop over the raw SDK.\n\n"
             f"{table(['', 'measured'], rows)}\n\n"
             "![Memory over the rows](../docs/batch-memory.svg)"
@@ -283,15 +287,21 @@ def _more(results: Results) -> Iterator[str]:
     if results.proxy:
         yield (
             "## LiteLLM's proxy\n\n"
-            "`make bench-litellm`: the proxy alone and with the guard, milliseconds.\n\n"
+            "`make bench-litellm`: the proxy alone and with the guard, in milliseconds.\n\n"
             f"{results.proxy}"
         )
+
+
+def _label(name: str) -> str:
+    """Return the label for a member of ``batch.json``."""
+    label = "other load" if name == "beside" else name.replace("ours", "strictreply")
+    return label.replace("_", " ")
 
 
 def placed(page: str, name: str, text: str) -> str:
     """Return the page with the text between its marker lines.
 
-    Raises ValueError when they do not stand there, once each.
+    Raises ValueError unless each marker is there exactly once.
     """
     begin = f"<!-- {name}:begin -->"
     end = f"<!-- {name}:end -->"
@@ -310,11 +320,11 @@ SHORT = {
     "openai-agents": "openai-agents",
     "mirascope": "mirascope",
 }
-"""The ways that ask again, as the pages name them."""
+"""The libraries that retry, as the pages name them."""
 
 SHORT_ROWS = {
-    "realistic": "a reply that fits",
-    "realistic, one retry": "one that is retried, of two calls",
+    "realistic": "a valid reply",
+    "realistic, one retry": "a retried reply, against two raw calls",
     "200 tools": "with 200 tools",
 }
 
@@ -326,7 +336,7 @@ def short_table(results: Results) -> str:
     for row, words in SHORT_ROWS.items():
         found = [cell(results.line(row, way), shown_ratio) for way in ways]
         rows.append([words, f"**{found[0]}**", *found[1:]])
-    return table(["CPU, times the raw SDK's", *(SHORT[way] for way in ways)], rows)
+    return table(["CPU time relative to the raw SDK", *(SHORT[way] for way in ways)], rows)
 
 
 def costs_of_a_call(results: Results) -> list[float]:
@@ -343,7 +353,7 @@ def shown_range(found: Sequence[float]) -> str:
 
 
 def claim(results: Results) -> str:
-    """State in one sentence what a validated call costs, as it was measured."""
+    """Return one sentence on the measured cost of a validated call."""
     found = costs_of_a_call(results)
     if not found:
         return "What a validated call costs was not measured."
@@ -362,7 +372,7 @@ def claim(results: Results) -> str:
 
 
 def source(results: Results) -> str:
-    """State where the figures of a page come from: command, date and machine."""
+    """Return where the figures of a page come from: command, date and machine."""
     return f"`{results.about['command']}`, {results.about['date']}, {results.about['machine']}"
 
 
@@ -380,9 +390,9 @@ def _of_rows(results: Results) -> str:
     rows = f"{results.batch['rows']:,}"
     most = max(megabytes for _, megabytes in results.batch[CURVE])
     return (
-        f" `strictreply batch` asks about {rows} rows (`python benchmarks/batch.py --rows "
-        f"{rows.replace(',', '')}`) at {results.batch['ratio_of_rates']} times the rows a second "
-        f"of a bare loop over the SDK, in {most:.0f} MB."
+        f" `strictreply batch` processes {rows} rows (`python benchmarks/batch.py --rows "
+        f"{rows.replace(',', '')}`) at {results.batch['ratio_of_rates']} times the rate of a bare "
+        f"loop over the SDK, in {most:.0f} MB."
     )
 
 
@@ -398,8 +408,8 @@ GUIDE_ROWS = (
     *STREAMS,
 )
 CHECKED = {
-    "1 kB: dict / json.loads": "what `json.loads` takes",
-    "0.9 MB: dict / json.loads": "it",
+    "1 kB: dict / json.loads": "as long as `json.loads`",
+    "0.9 MB: dict / json.loads": "as long",
 }
 
 
@@ -416,17 +426,18 @@ def guide_block(results: Results) -> str:
             checks.append(f"{ratio:.2f} times {of} for {row.partition(':')[0]}")
 
     return (
-        f"{claim(results)} {source(results)}; times the raw call, a retry of two, a tool loop of "
-        "its four ([every row, and the other libraries](../benchmarks/results.md)):\n\n"
+        f"{claim(results)} {source(results)}. The figures are CPU time divided by that of the raw "
+        "call; a retry is compared with two raw calls, a tool loop with four ([every row, and the "
+        "other libraries](../benchmarks/results.md)):\n\n"
         f"{table(['', *ways], rows)}\n\n"
-        "![One call, beside the other libraries](costs.svg)\n\n"
+        "![One call, compared with other libraries](costs.svg)\n\n"
         "![One reply that is retried](costs-retry.svg)\n\n"
         f"Reading and checking a reply's arguments takes {' and '.join(checks)}."
     )
 
 
 def pages(results: Results) -> dict[Path, str]:
-    """Return each page with what the results make of it."""
+    """Return the new text of each page."""
     docs = ROOT / "docs"
     blocks = {docs / "evidence.md": evidence_block, docs / "guide.md": guide_block}
     written = {

@@ -1,4 +1,4 @@
-"""What we want a validated call to cost; ``results.md`` says of each target whether it is met."""
+"""The targets for the cost of a validated call; ``results.md`` says for each whether it is met."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from results import IDLE, MEMORY, MICRO, MILLI, SESSION, SOCKETS, STREAMS, Resul
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A bound that we set ourselves.
+    """A bound on one figure.
 
-    ``words`` say what it bounds, ``measured`` reads it from the results, ``why`` says why it is
-    missed, if it is.
+    ``words`` name the figure, ``measured`` reads it from the results, ``why`` explains a miss.
     """
 
     words: str
@@ -55,32 +54,27 @@ def _chunk_cost(results: Results) -> float | None:
 
 
 TRACED = (
-    "a tracer must see the request that is sent, so the transform of the SDK is paid in full, and "
-    "its own work beside"
+    "a tracer must see the request that is sent, so the SDK's full transform runs, in addition to "
+    "strictreply's own work"
 )
 RETRY = (
-    "a fault is explained, a correction written and sent: the profile shows no single cost behind "
-    "it"
+    "explaining an issue, writing a correction and sending it: the profile shows no single large "
+    "cost"
 )
 SOCKETS_WHY = (
-    "not profiled; the pool of the HTTP library and the sockets, the same for both, are the guess"
+    "not profiled; the likely cause is the HTTP library's pool and the sockets, the same for both"
 )
 CAPS = (
-    "the strict parser, which sees a key given twice, takes about 1.0 by itself; caps and check "
-    "are the rest"
+    "the strict parser, which detects duplicate keys, takes about 1.0 by itself; limits and check "
+    "take the rest"
 )
-TYPED = (
-    "parsed strictly, checked by the schema, and built by pydantic, which is then held to what "
-    "was written"
-)
+TYPED = "parsed strictly, checked by the schema, built by pydantic, and compared with the JSON"
 WHOLE = (
-    "measured through all of `Contract.check`, which opens the message; reading alone: "
+    "measured for all of `Contract.check`, which also opens the message; for reading alone see "
     "benchmarks/reading.py"
 )
-IDLE_WHY = (
-    "the queue looks for work twice a second; which thread the rest belongs to was not isolated"
-)
-IMPORT_WHY = "measured with `wrap` and `tool` in use; which module takes it was not isolated"
+IDLE_WHY = "the queue looks for work twice a second; the thread of the rest was not isolated"
+IMPORT_WHY = "measured with `wrap` and `tool` in use; the module that takes it was not isolated"
 PROXY_WHY = (
     "wall time on two cores that client, proxy and model share; the guard's own hooks take 0.2 ms "
     "of CPU at the median"
@@ -117,22 +111,22 @@ TARGETS = (
         why=TRACED,
     ),
     Target(
-        "small call with one retry, of two raw",
+        "small call with one retry, compared with two raw calls",
         0.6,
         _of("small, one retry", "reply, dict tool"),
         why=RETRY,
     ),
     Target(
-        "realistic call with one retry, of two raw",
+        "realistic call with one retry, compared with two raw calls",
         0.6,
         _of("realistic, one retry", "reply, dict tool"),
         why=RETRY,
     ),
     Target("200 tools", 0.3, _of("200 tools", "reply, dict tool")),
     Target("200 tools, encoded once", 0.1, _of("200 tools", "reply, dict tool")),
-    Target("1,000 calls at once, in memory, wall", 0.8, _of(f"{MEMORY}: wall")),
+    Target("1,000 concurrent calls, in memory, wall", 0.8, _of(f"{MEMORY}: wall")),
     Target(
-        "1,000 calls at once, over sockets, wall", 0.8, _of(f"{SOCKETS}: wall"), why=SOCKETS_WHY
+        "1,000 concurrent calls, over sockets, wall", 0.8, _of(f"{SOCKETS}: wall"), why=SOCKETS_WHY
     ),
     Target(
         "tokens that a retry adds, realistic call",
@@ -141,62 +135,65 @@ TARGETS = (
         "tokens",
     ),
     Target(
-        "parse and check 0.9 MB as a dict, of `json.loads`",
+        "parse and check 0.9 MB as a dict, compared with `json.loads`",
         1.3,
         _of("0.9 MB: dict / json.loads"),
         why=CAPS,
     ),
     Target(
-        "parse and check 0.9 MB typed, of pydantic alone",
+        "parse and check 0.9 MB typed, compared with pydantic alone",
         1.25,
         _of("0.9 MB: typed / pydantic"),
         why=TYPED,
     ),
     Target(
-        "parse and check 1 kB as a dict, of `json.loads`",
+        "parse and check 1 kB as a dict, compared with `json.loads`",
         2,
         _of("1 kB: dict / json.loads"),
         why=WHOLE,
     ),
     Target(
-        "parse and check 1 kB typed, of pydantic alone", 2, _of("1 kB: typed / pydantic"), why=WHOLE
+        "parse and check 1 kB typed, compared with pydantic alone",
+        2,
+        _of("1 kB: typed / pydantic"),
+        why=WHOLE,
     ),
-    Target("`sr.run`, of its four raw calls", 0.8, _of("tool loop")),
-    Target("`sr.arun`, of its four raw calls", 0.95, _of("tool loop, async")),
-    Target("durable turn, of plain DBOS with as many steps", 2, _of("durable turn")),
+    Target("`sr.run`, compared with its four raw calls", 0.8, _of("tool loop")),
+    Target("`sr.arun`, compared with its four raw calls", 0.95, _of("tool loop, async")),
+    Target("durable turn, compared with plain DBOS with as many steps", 2, _of("durable turn")),
     Target(
-        "idle durable worker, CPU a second",
+        "idle durable worker, CPU per second",
         10,
         lambda results: _scaled(results.seconds(IDLE), MILLI),
         "ms",
         why=IDLE_WHY,
     ),
     Target(
-        "session in SQLite, wall a turn",
+        "session in SQLite, wall time added per turn",
         5,
         lambda results: _scaled(results.above(SESSION), MILLI),
         "ms",
     ),
     Target(
-        "kept exchange", 8, lambda results: results.above_kib("memory of a kept exchange"), "KiB"
+        "memory of a stored exchange, beyond raw",
+        8,
+        lambda results: results.above_kib("memory of a kept exchange"),
+        "KiB",
     ),
-    Target("stream, a chunk more than raw", 15, _chunk_cost, "µs"),
+    Target("stream, time added per chunk", 15, _chunk_cost, "µs"),
     Target(
-        "batch, rows a second of a bare loop's",
+        "batch, rows a second compared with a bare loop",
         0.8,
         lambda results: results.batch.get("ratio_of_rates"),
         at_least=True,
     ),
-    Target("LiteLLM's proxy, p99 more than alone", 1, Results.proxy_above, "ms", why=PROXY_WHY),
+    Target("LiteLLM's proxy, time added at p99", 1, Results.proxy_above, "ms", why=PROXY_WHY),
     Target(
-        "import, more than `import openai`",
+        "import, time added to `import openai`",
         60,
         lambda results: _scaled(results.above("import"), MILLI),
         "ms",
         why=IMPORT_WHY,
     ),
 )
-"""What we want a validated call to cost.
-
-It is against the raw SDK of the same run, unless a row says otherwise.
-"""
+"""The targets. Each compares with the raw SDK in the same run, unless its row says otherwise."""

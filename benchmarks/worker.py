@@ -153,7 +153,7 @@ class Rows:
 
         def make(peer: Peer) -> Block:
             if not peer.asks_again:
-                raise Cannot("asks once")
+                raise Cannot("no retry")
 
             wire = _failing_once(ask, peer)
             if is_async:
@@ -178,7 +178,7 @@ class Rows:
 
         def make(peer: Peer) -> Block:
             if not peer.asks_again:
-                raise Cannot("asks once")
+                raise Cannot("no retry")
 
             wrong = json.dumps(ask.wrong)
             replies = [
@@ -362,7 +362,7 @@ def outcome(peer: Peer, text: str) -> str:
 
     if wire.served == 1:
         return "accepted"
-    return "asked again" if value == SMALL.right else "asked again, wrong value"
+    return "retried" if value == SMALL.right else "retried, wrong value"
 
 
 @contextmanager

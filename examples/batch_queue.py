@@ -1,17 +1,16 @@
-"""Send rows through a DBOS queue on PostgreSQL: any number of machines work.
+"""Process rows through a DBOS queue on PostgreSQL, on many machines.
 
-It is for those who have no cluster. A batch whose worker was killed is
-resumed when that worker is started again under the same name: rows that had
-no result yet are asked about once more, and each row is in the result once.
-The result of a batch is stored in the database, so the whole run can be
-killed and started again, too.
+It needs no cluster. If a worker is killed, start it again under the same
+name: it resumes its batch. Rows without a result are sent again, and each row
+is in the result once. The database stores the result of each batch, so you
+can also kill the whole run and start it again.
 
     export DATABASE_URL=postgresql://… MODEL_URL=https://…/v1
 
     # one or more of these
     python batch_queue.py work NAME
 
-    # this waits, and prints the rows
+    # waits for the results, and prints the rows
     python batch_queue.py start RUN messages.jsonl
 """
 
@@ -36,13 +35,13 @@ Row = dict[str, Any]
 
 
 class Label(BaseModel):
-    """What a customer's message is about."""
+    """The topic of a customer's message."""
 
     topic: Literal["delivery", "price", "other"]
 
 
 def client() -> AsyncOpenAI:
-    """Make the client of a process, at its first batch."""
+    """Make the client of a process; called at its first batch."""
     return AsyncOpenAI(
         base_url=os.environ["MODEL_URL"],
         api_key=os.environ.get("MODEL_KEY", "none"),
@@ -60,13 +59,13 @@ ASK = sr.batch.rows(
 
 @DBOS.step()
 def asked(batch: list[Row]) -> list[Row]:
-    """Ask about the rows of one batch; the result is recorded once."""
+    """Process the rows of one batch; DBOS records the result once."""
     return ASK(batch)
 
 
 @DBOS.workflow(max_recovery_attempts=None)
 def label(batch: list[Row]) -> list[Row]:
-    """Label one batch, on whichever worker takes it."""
+    """Label one batch, on the worker that takes it."""
     return asked(batch)
 
 
@@ -94,7 +93,7 @@ def main(role: str, name: str, *messages: str) -> None:
         }
     )
 
-    # who starts a run only waits
+    # the process that starts a run only waits for it
     DBOS.listen_queues([QUEUE] if role == "work" else [])
     DBOS.launch()
     DBOS.register_queue(QUEUE, worker_concurrency=2, polling_interval_sec=0.2)
@@ -106,7 +105,7 @@ def main(role: str, name: str, *messages: str) -> None:
         lines = Path(path).read_text().splitlines()
         rows += [json.loads(line) for line in lines]
 
-    # started again under the same name, the run goes on
+    # if started again under the same name, the run continues
     with SetWorkflowID(name):
         for row in DBOS.start_workflow(label_all, rows).get_result():
             print(json.dumps(row))

@@ -1,8 +1,8 @@
-"""Label rows on a Ray cluster: the row function goes into ``map_batches``.
+"""Label rows on a Ray cluster: pass the row function to ``map_batches``.
 
-A node that dies takes the batches with it that it was asking about. Ray has
-them asked about again elsewhere, and each row is in the result once. Run it
-with a cluster's address in RAY_ADDRESS, or without for one on this machine.
+If a node dies, Ray repeats its unfinished batches on another node, and each
+row is in the result once. Set RAY_ADDRESS to a cluster's address; without it,
+the program starts a cluster on this machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from strictreply.testing import ScriptedModel, faults, ok
 
 
 class Label(BaseModel):
-    """What a customer's message is about."""
+    """The topic of a customer's message."""
 
     topic: Literal["delivery", "price", "other"]
 
@@ -30,7 +30,7 @@ class Label(BaseModel):
 def labelled(messages: ray.data.Dataset, base_url: str) -> ray.data.Dataset:
     """Label every message of a dataset.
 
-    ``base_url`` is the address of the model, as each node sees it.
+    ``base_url`` is the address of the model; every node must reach it.
     """
 
     def client() -> AsyncOpenAI:  # called on the nodes, where the key is
@@ -45,12 +45,12 @@ def labelled(messages: ray.data.Dataset, base_url: str) -> ray.data.Dataset:
         client=client,
         concurrency=32,
     )
-    # a task waits for the network, and needs little of a processor
+    # a task mostly waits for the network, so half a CPU is enough
     return messages.map_batches(ask, batch_size=20, num_cpus=0.5)
 
 
 def main() -> None:
-    """Label a hundred messages; the model's first reply does not fit."""
+    """Label a hundred messages; the model's first reply is invalid."""
     model = ScriptedModel(
         faults.missing_required(Label, place="json"),
         then=ok.answer({"topic": "price"}),

@@ -1,6 +1,6 @@
-"""Word the corrections yourself: any object with ``correction`` will do.
+"""Write your own corrections: pass an object with a ``correction`` method.
 
-It sees issues, never the reply.
+The method gets the issues, never the reply.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ def get_weather(city: str, unit: str = "celsius", days: int = 1) -> str:
 
 
 class House:
-    """Our words for the first correction, strictreply's for later ones."""
+    """Own text for the first correction, the default for later ones."""
 
     def __init__(self) -> None:
-        """Keep the default at hand."""
+        """Store the default."""
         self._default = sr.TieredSteering()
 
     def correction(self, context: sr.CorrectionContext) -> str:
-        """Return what to change.
+        """Return the text of a correction.
 
-        An issue's ``found`` is the model's own text, so it is left out.
+        An issue's ``found`` is text of the model, so leave it out.
         """
         if context.tier > 1:
             return self._default.correction(context)
 
-        lines = ["Our API refused that. Please fix this and nothing else:"]
+        lines = ["Our API refused that. Please fix only this:"]
         for issue in context.issues:
             place = issue.path.removeprefix(context.at) or "all"
             lines.append(f"- {place}: {issue.message}")
@@ -42,7 +42,7 @@ class House:
 
 
 def main() -> None:
-    """Ask with a house style, and print each correction that was sent."""
+    """Ask with these corrections, and print each one that was sent."""
     question = "How hot is Phoenix today, in fahrenheit?"
     messages = [{"role": "user", "content": question}]
     model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
@@ -55,8 +55,8 @@ def main() -> None:
             )
 
     for attempt in exchange.attempts:
-        words = attempt.correction or "the question alone"
-        print(f"attempt {attempt.number} was asked for with:", words)
+        words = attempt.correction or "no correction"
+        print(f"attempt {attempt.number} was sent with:", words)
 
     print("reply:", exchange.reply)
 

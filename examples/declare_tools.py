@@ -1,6 +1,6 @@
 """Declare tools in five ways.
 
-By a function, a pydantic model, a JSON Schema, an OpenAI definition, or an
+From a function, a pydantic model, a JSON Schema, an OpenAI definition, and an
 entry of an MCP server's list.
 """
 
@@ -53,14 +53,14 @@ lookup = sr.Tool.of(
 
 
 def reply(tool: str, arguments: str) -> dict[str, Any]:
-    """Return an assistant message with one call, as the API would."""
+    """Return an assistant message with one call, in the API's format."""
     function = {"name": tool, "arguments": arguments}
     call = {"id": "call_1", "type": "function", "function": function}
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
 def main() -> None:
-    """Check replies against one contract of all: no client, no I/O."""
+    """Check replies against one contract, without a client or I/O."""
     contract = sr.Contract(tools=[search, Refund, weather, convert, lookup])
     for tool in contract.tools:
         parameters = tool.definition["function"]["parameters"]

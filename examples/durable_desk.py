@@ -1,8 +1,8 @@
-"""A run that outlives its worker.
+"""A run that survives its worker.
 
-The process is killed in the middle of a tool, and the next one finishes the
-run. The process that starts a run need not execute it. All share an SQLite
-file; with PostgreSQL there may be many workers.
+The worker process is killed in the middle of a tool, and the next worker
+finishes the run. A third process starts the run and waits for the answer. All
+share an SQLite file; with PostgreSQL there may be many workers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POLL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the desk is: its folder, and the address of the model's server.
+    """The folder of the desk, and the address of the model's server.
 
     The folder has the runs, the journal and the bank's book.
     """
@@ -36,19 +36,19 @@ class Place:
     base_url: str
 
     def runs(self, *, is_slow: bool = False) -> DurableRuns:
-        """Open the desk: its name and its tools are the same everywhere."""
+        """Open the runs; name and tools are the same in every process."""
         openai = OpenAI(base_url=self.base_url, api_key="none")
         client = sr.wrap(openai, tools=desk_tools(self, is_slow=is_slow))
         url = f"sqlite:///{self.folder}/runs.sqlite"
         return DurableRuns("desk", client, url=url, model="any")
 
     def note(self, tool: str) -> None:
-        """Write into the journal which process ran a tool."""
+        """Write to the journal that this process ran a tool."""
         with self.lines("journal").open("a", encoding="utf-8") as journal:
             journal.write(f"{os.getpid()} {tool}\n")
 
     def pay(self, key: str, text: str) -> None:
-        """Pay as a bank that knows idempotency keys: once for each key."""
+        """Pay once for each idempotency key, as a bank does."""
         with self.lines("bank").open("a+", encoding="utf-8") as book:
             book.seek(0)
             if not any(line.startswith(f"{key} ") for line in book):
@@ -68,7 +68,7 @@ class Place:
 
 
 def desk_tools(place: Place, *, is_slow: bool = False) -> list[sr.Tool]:
-    """Declare the desk's tools; a slow desk waits for the bank's answer."""
+    """Declare the desk's tools; a slow desk waits for the bank."""
 
     @sr.tool
     def find_order(number: int) -> str:
@@ -95,7 +95,7 @@ def work(place: Place, is_slow: bool) -> None:
 
 
 def worker(place: Place, *, is_slow: bool = False) -> BaseProcess:
-    """Start a worker in a process of its own."""
+    """Start a worker in its own process."""
     process = get_context("spawn").Process(
         target=work, args=(place, is_slow), daemon=True
     )
@@ -104,7 +104,7 @@ def worker(place: Place, *, is_slow: bool = False) -> BaseProcess:
 
 
 def killed_half_way(place: Place, process: BaseProcess) -> None:
-    """Kill a worker when the bank has paid, and no record says so yet."""
+    """Kill a worker after the bank has paid, before that is recorded."""
     book = place.lines("bank")
     while not book.exists() or not book.read_text("utf-8"):
         time.sleep(POLL)
@@ -114,7 +114,7 @@ def killed_half_way(place: Place, process: BaseProcess) -> None:
 
 
 def model(tools: list[sr.Tool]) -> ScriptedModel:
-    """Script the model: one reply does not fit, and is corrected at once."""
+    """Script the model: one reply is invalid, and its correction valid."""
     find_order, refund = tools
     paying: dict[str, Any] = {"order": 1042, "amount": 29.9}
     script = [
@@ -126,7 +126,7 @@ def model(tools: list[sr.Tool]) -> ScriptedModel:
 
 
 def main() -> None:
-    """Start a run, kill its worker half way; the next one finishes it."""
+    """Start a run and kill its worker; the next worker finishes it."""
     with tempfile.TemporaryDirectory() as folder:
         script = model(desk_tools(Place(Path(folder), "")))
         with (
@@ -157,7 +157,7 @@ def main() -> None:
         payments = [line.partition(" ")[2] for line in book.splitlines()]
         print(
             f"paid (order, EUR): {', '.join(payments)}; "
-            f"{len(script.requests)} asks, one of them a correction"
+            f"{len(script.requests)} requests, one of them a correction"
         )
 
 

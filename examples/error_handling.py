@@ -1,6 +1,6 @@
-"""Handle what can go wrong: four kinds of failure.
+"""Handle the four kinds of failure.
 
-They differ by class and by stable words; no program reads their text.
+Tell them apart by class and by ``reason``, never by their text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def create_refund(
 
 
 def ask(base_url: str, question: str, policy: sr.RetryPolicy) -> None:
-    """Ask one question, and print its outcome."""
+    """Ask one question, and print the outcome."""
     openai = OpenAI(base_url=base_url, api_key="none")
     messages = [{"role": "user", "content": question}]
     try:
@@ -32,31 +32,31 @@ def ask(base_url: str, question: str, policy: sr.RetryPolicy) -> None:
             reply = client.reply(model="unreliable-1", messages=messages)
             print("reply:", reply)
     except sr.ReplyRejected as error:
-        # the retries are exhausted: show it to the owner of the prompt
+        # retries exhausted: report it to the owner of the prompt
         issues = [one for each in error.attempts for one in each.issues]
         codes = sorted({issue.code for issue in issues})
         count = len(error.attempts)
         print(f"rejected ({error.reason}) after {count} attempts:", *codes)
     except sr.ReplyHalted as error:
-        # refusal, content filter, deadline, budget: asking would not help
+        # refusal, content filter, deadline, budget: a retry would not help
         tokens = error.usage.total_tokens
         print(f"halted ({error.reason}) after {tokens} tokens")
     except sr.TransportFailed as error:
-        # the network or the server: wait, or go elsewhere
+        # the network or the server failed: wait, or use another server
         print(
             f"transport failed ({error.reason}), "
             f"HTTP status {error.status_code}, "
-            f"asked to wait: {error.retry_after}"
+            f"retry after: {error.retry_after}"
         )
 
 
 def main() -> None:
-    """Show a corrected reply, and failures of each kind."""
+    """Show a corrected reply, and each kind of failure."""
     try:
         sr.Contract(tools=[create_refund, create_refund])
     except sr.ContractError as error:
-        # a bug in this program: raised before anything is sent
-        print("declared wrongly:", error)
+        # a bug in this program, raised before anything is sent
+        print("wrong declaration:", error)
 
     patient = sr.RetryPolicy(max_retries=2)
     hasty = sr.RetryPolicy(max_tokens_total=100)

@@ -1,4 +1,4 @@
-"""Use instructor's request and providers with a strict reader.
+"""Combine instructor and strictreply, in both orders.
 
 Needs ``pip install 'strictreply[instructor]'``.
 """
@@ -19,7 +19,7 @@ from strictreply.testing import LoopbackServer
 
 
 class OrderSummary(BaseModel):
-    """An order in short."""
+    """A summary of an order."""
 
     order: int
     customer: str
@@ -31,7 +31,7 @@ QUESTION = [{"role": "user", "content": "Summarise order 1042."}]
 
 
 def over(sdk: OpenAI) -> None:
-    """Over instructor: our loop reads each raw reply, of any provider."""
+    """Over instructor: strictreply reads each raw reply, of any provider."""
     client = instructor.from_openai(
         sdk, mode=instructor.Mode.JSON_SCHEMA, model="unreliable-1"
     )
@@ -47,9 +47,9 @@ def over(sdk: OpenAI) -> None:
 
 
 def under(sdk: OpenAI) -> None:
-    """Under instructor: a wrapped client guards what instructor asks for.
+    """Under instructor: a wrapped client checks instructor's replies.
 
-    It is for a program that uses instructor already.
+    It is for a program that already uses instructor.
     """
     create = instructor.patch(
         create=sr.wrap(sdk).chat.completions.create,
@@ -62,7 +62,7 @@ def under(sdk: OpenAI) -> None:
 
 
 def main() -> None:
-    """Ask in both ways; the model's first reply does not fit."""
+    """Ask in both ways; the model's first reply is invalid."""
     model = UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)
     with (
         LoopbackServer(model) as server,

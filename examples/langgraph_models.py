@@ -1,6 +1,6 @@
-"""The models of langgraph_tutor.py and langgraph_research.py.
+"""Scripted models for langgraph_tutor.py and langgraph_research.py.
 
-Each agent's model follows a script.
+Each agent has its own script.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def hand_over(agent: str, request: str) -> Step:
 
 
 def tutor_model(search: object) -> Callable[[Any], Any]:
-    """Play the tutor: one reply names no agent of it, and one is not JSON."""
+    """Play the tutor: one reply names an unknown agent, one is not JSON."""
     monday = "101 on Mondays, then 201 on Tuesdays. Do you agree?"
     saturday = "101 on Saturdays, then 201 on Sundays. Do you agree?"
     plan = "101 on Saturdays, then 201 on Sundays"
@@ -48,7 +48,7 @@ def tutor_model(search: object) -> Callable[[Any], Any]:
 def research_model() -> Callable[[Any], Any]:
     """Play the research team.
 
-    The archivist never answers in JSON, the analyst's API is down at first.
+    The archivist never answers in JSON; the analyst's API first fails.
     """
     everybody = {
         "archivist": "papers on tea",
@@ -72,7 +72,7 @@ def research_model() -> Callable[[Any], Any]:
 
 
 def debate_model() -> Callable[[Any], Any]:
-    """Play a lead and a critic who never come to an end."""
+    """Play a lead and a critic who never stop."""
     return _by_model(
         lead=[hand_over("critic", "Tea is best.")] * 9,
         critic=[hand_over("lead", "Is it?")] * 9,
@@ -80,6 +80,6 @@ def debate_model() -> Callable[[Any], Any]:
 
 
 def _by_model(**scripts: list[Step]) -> Callable[[Any], Any]:
-    """Serve each model the next step of its own script."""
+    """Answer each model's request with the next step of its script."""
     models = {name: ScriptedModel(*steps) for name, steps in scripts.items()}
     return lambda body: models[body["model"]](body)

@@ -1,4 +1,4 @@
-"""A research team: parallel workers, an error for the user, a debate.
+"""A research team with parallel workers, an error, and a debate.
 
 Needs strictreply[langgraph].
 """
@@ -35,7 +35,7 @@ ONE_RETRY = ErrorPolicy(
 
 
 def team(openai: OpenAI) -> Any:
-    """Build the graph: the lead and the critic may have three turns."""
+    """Build the graph; two agents may talk for at most three turns."""
     client = sr.wrap(openai)
     agents = [
         ChatAgent(name=name, client=client, request={"model": name})
@@ -47,7 +47,7 @@ def team(openai: OpenAI) -> Any:
 
 
 def story(model: Callable[[Any], Any], question: str, answer: str) -> None:
-    """Run to the end, with ``answer`` to each question; print the outcome."""
+    """Run to the end, give each question this answer; print the outcome."""
     config: Any = {"configurable": {"thread_id": question}}
     with (
         LoopbackServer(model) as server,

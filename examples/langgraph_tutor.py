@@ -1,4 +1,4 @@
-"""A tutor that outlives its process: agents, a tool, a human who decides.
+"""A tutor that survives its process: agents, a tool, a human who decides.
 
 Needs strictreply[langgraph].
 """
@@ -46,7 +46,7 @@ def search_courses(topic: str) -> list[str]:
 def tutor(model: OpenAI) -> Any:
     """Build the graph.
 
-    The planner asks about a plan: an answer is approve, revise or free text.
+    The planner asks for approval of a plan: approve, revise or free text.
     """
     own: dict[str, Any] = {
         "coordinator": {},
@@ -64,7 +64,7 @@ def tutor(model: OpenAI) -> Any:
 def advance(
     base_url: str, database: str, answer: str | None = None
 ) -> Iterator[str]:
-    """Begin the run, go on where a process was killed, or answer it.
+    """Begin the run, resume it after a kill, or answer its question.
 
     Yields each step, and the outcome.
     """
@@ -94,7 +94,7 @@ def advance(
 def main() -> None:
     """Run to the question, and answer it twice.
 
-    Each time it is done as a process of its own would, from the file alone.
+    Each step reads everything from the file, as a new process would.
     """
     with (
         LoopbackServer(tutor_model(search_courses)) as server,

@@ -1,6 +1,6 @@
 """Guard the Responses API: the SDK's own calls and streams.
 
-Runs offline against a model that is wrong at first.
+Runs offline, against a model whose first replies are invalid.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ QUESTION = (
 
 
 def wrapped(base_url: str) -> sr.StrictClient:
-    """Wrap the client of a server.
+    """Wrap a client for this server.
 
-    ``api=`` is for ``reply`` and the other methods of strictreply.
+    ``api=`` sets the API of ``reply`` and strictreply's other methods.
     """
     client = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     return sr.wrap(client, tools=[get_weather], api="responses")
@@ -42,7 +42,7 @@ def ask(base_url: str) -> str:
 
 
 def main() -> None:
-    """Make one call with ``reply``, one with the SDK's method, one stream."""
+    """Make a call with ``reply``, one with the SDK, and a stream."""
     model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
 
     with LoopbackServer(model) as server:

@@ -1,6 +1,6 @@
-"""A shop's four small tools, and questions with their right replies.
+"""A shop's four small tools, and questions with their correct replies.
 
-The unreliable model is asked about them.
+unreliable_model.py answers these questions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DEFAULT_CELSIUS = 15
 
 
 class OrderSummary(BaseModel):
-    """An order in short: the structured answer of the scenario."""
+    """A summary of an order: the structured answer of the scenario."""
 
     order: int
     customer: str
@@ -43,7 +43,7 @@ def search_products(
 
     Args:
         query: What to look for, such as "running shoes".
-        limit: How many products to give at most.
+        limit: How many products to return at most.
     """
     words = query.lower().split()
     shelves = (
@@ -104,7 +104,7 @@ def schedule_meeting(
         title: What the meeting is called.
         start: When it begins, with its offset from UTC.
         minutes: How long it lasts.
-        attendees: Who takes part.
+        attendees: The names of the participants.
     """
     end = start + timedelta(minutes=minutes)
     span = f"{start:%Y-%m-%d %H:%M} to {end:%H:%M}"
@@ -113,11 +113,10 @@ def schedule_meeting(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, and the right calls or the ``answer`` to it.
+    """A question, with its correct calls or its ``answer``.
 
-    ``structured`` is the answer as JSON, by the name of its schema. A
-    question that is ``hopeless`` never gets a good reply, whatever the model
-    is told.
+    ``structured`` maps the name of a schema to the answer as JSON. A
+    ``hopeless`` question never gets a valid reply, whatever the correction.
     """
 
     text: str
@@ -135,7 +134,7 @@ class Scenario:
     questions: tuple[Question, ...]
 
     def question(self, text: str) -> Question | None:
-        """Find a question by its text; None when it is not one of these."""
+        """Find a question by its text; None if there is none."""
         found = (
             question
             for question in self.questions

@@ -1,4 +1,4 @@
-"""Ask for an answer of a type: the reply is an instance of it."""
+"""Ask for a typed answer: the reply is an instance of your class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strictreply.testing import LoopbackServer
 
 
 class OrderSummary(BaseModel):
-    """An order in short."""
+    """A summary of an order."""
 
     order: int
     customer: str
@@ -23,7 +23,7 @@ class OrderSummary(BaseModel):
 
 
 def ask(base_url: str) -> sr.Exchange[OrderSummary]:
-    """Ask once, strictly; a reply that does not fit is corrected."""
+    """Ask once; an invalid reply is retried with a correction."""
     messages = [{"role": "user", "content": "Summarise order 1042."}]
     openai = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     with sr.wrap(openai, answer=OrderSummary) as client:
@@ -31,7 +31,7 @@ def ask(base_url: str) -> sr.Exchange[OrderSummary]:
 
 
 def main() -> None:
-    """Ask a model whose first reply does not fit."""
+    """Ask a model whose first reply is invalid."""
     model = UnreliableModel(SCENARIO, seed=1, failure_rate=1.0)
     with LoopbackServer(model) as server:
         exchange = ask(server.base_url)

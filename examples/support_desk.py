@@ -1,8 +1,8 @@
-"""A support desk that outlives its processes.
+"""A support desk whose conversations survive its processes.
 
-It has tools here, one on the customer's phone, and a refund that a clerk has
-to allow. Every visit is served by a process of its own. What they share is an
-SQLite file, and JSON that the client carries.
+It has tools on the server, one on the customer's phone, and a refund that a
+clerk must approve. A new process serves every visit. The processes share only
+an SQLite file, and the JSON that the client sends back.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ ORDERS = {
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What one process did: replies it refused, and tools it ran.
+    """What one process did: the replies it refused, and the tools it ran.
 
-    ``response`` is what it left for the client.
+    ``response`` is for the client.
     """
 
     pid: int
@@ -50,11 +50,11 @@ class Visit:
 
 
 Serve: TypeAlias = Callable[..., Visit]
-"""Calls :func:`visit` in a process of its own, with what the client sent."""
+"""Calls :func:`visit` in a new process, with what the client sent."""
 
 
 def desk_tools(ledger: Path) -> list[sr.Tool]:
-    """Declare the desk's tools; refunds are booked in ``ledger``."""
+    """Declare the desk's tools; refunds are written to ``ledger``."""
 
     @sr.tool
     def find_order(number: Annotated[int, Field(ge=1000)]) -> str:
@@ -65,14 +65,14 @@ def desk_tools(ledger: Path) -> list[sr.Tool]:
 
     @sr.tool
     def return_policy(reason: Literal["broken", "late", "unwanted"]) -> str:
-        """Return when we pay an order back."""
+        """Return when we refund an order."""
         return "after a photo" if reason == "broken" else "within 14 days"
 
     @sr.tool(needs_approval=True)
     def refund(
         order: int, amount: Annotated[float, Field(gt=0, le=100)]
     ) -> str:
-        """Pay an order back, in EUR."""
+        """Refund an order, in EUR."""
         with ledger.open("a", encoding="utf-8") as book:
             book.write(f"{os.getpid()} {order} {amount:.2f}\n")
         return "paid"
@@ -82,7 +82,7 @@ def desk_tools(ledger: Path) -> list[sr.Tool]:
         "properties": {"order": {"type": "integer"}},
         "required": ["order"],
     }
-    # without a function: it runs on the customer's phone
+    # no function here: it runs on the customer's phone
     take_photo = sr.Tool.from_json_schema(
         "take_photo", photo, "Ask the customer for a photo."
     )
@@ -99,8 +99,8 @@ def visit(
 ) -> Visit:
     """Serve one request of a client.
 
-    It is a message, or the response that the client got before, with the
-    results that it was asked for.
+    The request is a message, or the previous response with the results that
+    it asked for.
     """
     tools = desk_tools(folder / "refunds.txt")
     events = list[RunEvent]()
@@ -127,7 +127,7 @@ def visit(
 def open_desk(folder: Path) -> Generator[Serve, None, None]:
     """Open the desk with its model.
 
-    Each visit is served by a new process, which ends with it.
+    A new process serves each visit, and ends with it.
     """
     model = desk_model(*desk_tools(folder / "refunds.txt"))
     processes = ProcessPoolExecutor(
@@ -147,16 +147,16 @@ def open_desk(folder: Path) -> Generator[Serve, None, None]:
 def answered(
     serve: Serve, before: Visit, answer: Callable[[AgentToolCall], Any]
 ) -> Visit:
-    """Send a paused response back as JSON, with answers to its calls."""
+    """Send a paused response back as JSON, with results of its calls."""
     calls = before.response.tool_calls or ()
     results = tuple(map(answer, calls))
     return serve(paused=before.response.to_json(), results=results)
 
 
 def story(serve: Serve) -> Iterator[tuple[str, Visit | sr.InvokeFailed]]:
-    """Serve two customers: one is paid back, the other is not.
+    """Serve two customers: one gets a refund, the other does not.
 
-    Yields what was sent, and the outcome.
+    Yields each request, and its outcome.
     """
 
     def photo(call: AgentToolCall) -> Any:
@@ -202,7 +202,7 @@ def in_words(outcome: Visit | sr.InvokeFailed) -> str:
 
 
 def main() -> None:
-    """Print the visits, and what was paid."""
+    """Print the visits, and the payments."""
     with (
         tempfile.TemporaryDirectory() as folder,
         open_desk(Path(folder)) as serve,

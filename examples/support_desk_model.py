@@ -1,7 +1,4 @@
-"""The model that support_desk.py talks to.
-
-It is a script, with a malformed reply for every good one that matters.
-"""
+"""The scripted model of support_desk.py, with some malformed replies."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ def desk_model(
     take_photo: sr.Tool,
     refund: sr.Tool,
 ) -> ScriptedModel:
-    """Play two customers' cases: a refund that is allowed, and one not."""
+    """Play two customers' cases: one refund is approved, one denied."""
     paid: dict[str, Any] = {"order": 1042, "amount": 29.9}
     return ScriptedModel(
         faults.tool_in_other_case(find_order, args={"number": 1042}),

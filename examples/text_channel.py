@@ -1,6 +1,6 @@
-"""Call tools where the server has no tool calling.
+"""Call tools with a server that has no tool calling.
 
-A call is one JSON object in the text, checked by the same rules.
+A call is one JSON object in the text; the same rules check it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def search_products(query: str, limit: int = 5) -> list[str]:
 
 
 def ask(base_url: str) -> sr.Exchange:
-    """Ask for a call written into the text."""
+    """Ask for a call, written as JSON in the text."""
     messages = [{"role": "user", "content": "Find running shoes, at most 2."}]
     openai = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     with sr.wrap(openai, tools=[search_products], channel="text") as client:
@@ -28,7 +28,7 @@ def ask(base_url: str) -> sr.Exchange:
 
 
 def main() -> None:
-    """Ask strictly, then allow a fence around the JSON."""
+    """Ask strictly, then accept a code fence around the JSON."""
     model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
     with LoopbackServer(model) as server:
         exchange = ask(server.base_url)

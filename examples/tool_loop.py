@@ -1,6 +1,6 @@
 """Run a conversation to its answer.
 
-Tools run only on replies that passed; their results go back to the model.
+Tools run only for valid replies; their results go back to the model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def get_weather(city: str, unit: str = "celsius", days: int = 1) -> str:
 
 
 def ask(base_url: str) -> sr.Run:
-    """Ask one question that takes two calls."""
+    """Ask one question that needs two calls."""
     question = "Is it warmer in Paris or in Tokyo today?"
     openai = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     loop = sr.LoopPolicy(max_iterations=4)
@@ -31,7 +31,7 @@ def ask(base_url: str) -> sr.Run:
 
 
 def main() -> None:
-    """Run the conversation, and print the transcript and what it took."""
+    """Run the conversation; print the transcript and the counts."""
     model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
     with LoopbackServer(model) as server:
         run = ask(server.base_url)
@@ -46,7 +46,7 @@ def main() -> None:
     print("answer:", run.answer)
     bad = sum(1 for attempt in run.attempts if attempt.issues)
     print(
-        f"{len(run.replies)} replies in {len(run.attempts)} asks, "
+        f"{len(run.replies)} replies in {len(run.attempts)} requests, "
         f"{bad} refused, none of them in the transcript"
     )
 

@@ -1,6 +1,6 @@
-"""How the unreliable model reads a conversation and its corrections.
+"""Reads a conversation and its corrections for the unreliable model.
 
-Corrections name faults by JSON Pointers.
+Corrections name the places of faults by JSON Pointers.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One native call, or with an empty ``tool`` one content, as written.
+    """One native call or, with an empty ``tool``, one text, as written.
 
-    ``cut`` is true where it ended at the token limit.
+    ``cut`` is true if it ended at the token limit.
     """
 
     tool: str
@@ -58,7 +58,7 @@ class Draft:
 
     @property
     def is_json(self) -> bool:
-        """Whether the text is JSON as it stands."""
+        """Whether the text is JSON."""
         with suppress(ValueError, RecursionError):
             json.loads(self.text)
             return True
@@ -67,7 +67,7 @@ class Draft:
 
 
 def clean_draft(target: Target) -> Draft:
-    """Write a right reply without a fault."""
+    """Write the correct reply."""
     return Draft(
         target.name if target.place == "call" else "",
         target.text(target.value),
@@ -75,7 +75,7 @@ def clean_draft(target: Target) -> Draft:
 
 
 def is_met_by(target: Target, draft: Draft) -> bool:
-    """Report whether a draft is the right reply, however it is spelled."""
+    """Return whether a draft is the correct reply, in any JSON spelling."""
     clean = clean_draft(target)
     if target.place == "prose" or not draft.is_json:
         return draft == clean
@@ -86,15 +86,14 @@ def is_met_by(target: Target, draft: Draft) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """A question with its results so far, or with remarks on a bad reply."""
+    """A question, with its results so far or remarks on a bad reply."""
 
     question: str
     """The user's last question."""
     key: str
     """Name of this step of the conversation.
 
-    It is the same for a first request and its corrections, and another at
-    every other step.
+    A first request and its corrections share it; every other step differs.
     """
     results: tuple[str, ...] = ()
     """The results of tools since the question."""
@@ -105,12 +104,12 @@ class ConversationState:
 
     @property
     def said(self) -> str:
-        """All that was said against the reply."""
+        """All remarks on the reply."""
         return "\n".join(dict.fromkeys(self.remarks))
 
 
 def first_ask(turns: Sequence[JSONObject]) -> ConversationState:
-    """Read the last question and its results, as if nobody complained."""
+    """Read the last question and its results, without any corrections."""
     asked = _last_turn(turns, "user")
     given = (
         text_of(turn)
@@ -129,9 +128,9 @@ def first_ask(turns: Sequence[JSONObject]) -> ConversationState:
 
 
 def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
-    """Read the conversation as a reply of the model and what came back on it.
+    """Read the conversation as a reply of the model and its remarks.
 
-    None when the conversation ends otherwise.
+    None if the conversation does not end this way.
     """
     replied = _last_turn(turns, "assistant")
     if replied in {-1, len(turns) - 1}:
@@ -160,7 +159,7 @@ def answered_reply(turns: Sequence[JSONObject]) -> ConversationState | None:
 
 
 def _last_turn(turns: Sequence[JSONObject], role: str) -> int:
-    """Return the index of the last turn of a role; -1 when there is none."""
+    """Return the index of the last turn of a role; -1 if there is none."""
     return max(
         (
             index
@@ -172,13 +171,13 @@ def _last_turn(turns: Sequence[JSONObject], role: str) -> int:
 
 
 def drafts_of(reply: JSONObject) -> tuple[Draft, ...]:
-    """Read back what the model wrote: its calls, or its content.
+    """Read what the model wrote: its calls, or its content.
 
-    Calls are also read where they were replayed as text.
+    Also read calls that were sent back as text.
     """
     text = text_of(reply)
     calls = items(reply.get("tool_calls"))
-    # no server takes every name back in a history, so calls may come as text
+    # no server accepts every name in a history, so calls may be text
     if not calls and text.startswith("["):
         with suppress(ValueError, RecursionError):
             calls = items(json.loads(text))
@@ -192,30 +191,30 @@ def drafts_of(reply: JSONObject) -> tuple[Draft, ...]:
 
 
 def fields(value: object) -> JSONObject:
-    """Read what should be an object; anything else has no members."""
+    """Return an object; for any other value an empty one."""
     return cast("JSONObject", value) if isinstance(value, dict) else {}
 
 
 def items(value: Any) -> list[Any]:
-    """Read a value that should be an array; one that is not has no items."""
+    """Return an array; for any other value an empty one."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 class Complaint(NamedTuple):
-    """One named fault: a JSON Pointer, perhaps empty, and the words."""
+    """One named fault: a JSON Pointer, which may be empty, and a text."""
 
     path: str
     words: str
 
     @property
     def call(self) -> int | None:
-        """The index of the call that the pointer leads into, else None."""
+        """The index of the pointer's call; None if it is in no call."""
         found = re.match(r"/tool_calls/(\d+)", self.path)
         return int(found[1]) if found else None
 
 
 def complaints(text: str) -> tuple[Complaint, ...]:
-    """Read the faults that a correction lists, one a line."""
+    """Read the faults of a correction, one per line."""
     found: list[Complaint] = []
     lines = (_OF_CALL.sub(_in_message, line) for line in text.splitlines())
     for line in filter(None, map(_LINE.match, lines)):
@@ -223,7 +222,7 @@ def complaints(text: str) -> tuple[Complaint, ...]:
         if not (line["bullet"] or written):
             continue
 
-        # A name in quotes is JSON; else a slash at the end says nothing.
+        # A quoted name is JSON; otherwise ignore a slash at the end.
         path = _IN_QUOTES.sub(
             lambda quoted: pointer("", json.loads(quoted[0]))[1:], written
         )
@@ -235,16 +234,15 @@ def complaints(text: str) -> tuple[Complaint, ...]:
 
 
 def _in_message(found: re.Match[str]) -> str:
-    """Write the place of a call, or in its arguments, as a pointer."""
+    """Return the place of a call, or of its arguments, as a pointer."""
     inside = "/function/arguments" if found[3] else ""
     return f"{found[1]}/tool_calls/{int(found[2]) - 1}{inside}"
 
 
 def names_a_place(text: str) -> bool:
-    """Report whether a text is a correction, and not a listing of files.
+    """Return whether a text is a correction, and not a list of files.
 
-    In a correction a pointer comes with a demand, or it says at once that
-    something is not valid.
+    A correction has a pointer with a demand, or begins with "not valid".
     """
     return _REFUSAL.match(text) is not None or any(
         one.path and _DEMANDING.search(one.words) for one in complaints(text)
@@ -254,7 +252,7 @@ def names_a_place(text: str) -> bool:
 def fix(
     prior: Draft, target: Target, correction: str, index: int = 0
 ) -> Draft:
-    """Write ``prior`` again without the faults that are named in a call."""
+    """Return ``prior`` without the faults that the correction names."""
     named = [
         complaint
         for complaint in complaints(correction)
@@ -299,7 +297,7 @@ def _tokens(complaint: Complaint, target: Target) -> list[str]:
 
 
 def _fixed(value: JSON, right: JSON, tokens: list[str], words: str) -> JSON:
-    """Fix the fault at the end of ``tokens``, from what is right there."""
+    """Fix the fault at the end of ``tokens`` with the correct value."""
     match value, right, tokens:
         case dict(), dict(), [] if _ABOUT_EXTRA.search(words):
             return {
@@ -320,7 +318,7 @@ def _fixed(value: JSON, right: JSON, tokens: list[str], words: str) -> JSON:
             return value
         case dict(), dict(), [name, *_] if (
             name not in right
-        ):  # what is not needed is left out
+        ):  # drop a member that is not needed
             return {
                 key: member for key, member in value.items() if key != name
             }
@@ -348,7 +346,7 @@ def _mentions(words: str, name: str) -> bool:
 
 
 def nearest(draft: Draft, targets: Sequence[Target]) -> Target:
-    """Find the target of a draft: by its tool, then by shared members."""
+    """Find the target of a draft, by its tool, then by shared members."""
 
     def likeness(target: Target) -> tuple[bool, int]:
         members = (

@@ -1,9 +1,8 @@
-"""A model that fails as real models do, and fixes the faults that are named.
+"""A model that fails as real models do, and fixes the faults in corrections.
 
-It is a pure function of the request: the seed and the conversation decide
-everything; there is no state, no clock and no I/O here. Its faults are those
-of the catalogue. ``python unreliable_model.py`` serves it on loopback, until
-Ctrl-C.
+It is a pure function of the seed and the request, without state, clock or
+I/O. Its faults are those of the catalogue. ``python unreliable_model.py``
+serves it on loopback, until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from strictreply.testing.faults import CATALOGUE
 
 DEFAULT_FAILURE_RATE = 0.6
 RELAPSE_RATE = 0.15
-# a reply is cut there without a limit; with a larger one nothing is cut
+# cuts replies here if the request has no limit; a larger limit cuts nothing
 DEFAULT_MAX_TOKENS = 256
 CHARS_PER_TOKEN = 4
 MAX_QUOTED_RESULT = 500
@@ -89,10 +88,10 @@ SHARES: Mapping[str, Mapping[str, float]] = {
 
 Faults that cannot be made are left out.
 
-They were counted over recorded replies of some 160 models. Of failed native
-calls 79 % are wrong in the arguments only, 13 % name an unknown tool, and 7 %
-are not JSON or cut. Of failed JSON written as content 52 % hold scalars as
-strings, 34 % have a fence or prose around good JSON, 6 % are not JSON, and
+The weights were counted in recorded replies of some 160 models. Of failed
+native calls, 79 % are wrong only in the arguments, 13 % name an unknown tool,
+and 7 % are not JSON or cut. Of failed JSON as content, 52 % have scalars as
+strings, 34 % have a fence or prose around valid JSON, 6 % are not JSON, and
 4.5 % are cut.
 """
 
@@ -108,9 +107,9 @@ _PAYLOAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ReplyDemands:
-    """What one request demands of its reply.
+    """The demands of one request on its reply.
 
-    ``choice`` may be a tool's name, ``answer`` is None when it is text.
+    ``choice`` may be a tool's name; ``answer`` is None for a text.
     """
 
     tools: Mapping[str, Tool]
@@ -125,12 +124,12 @@ class UnreliableModel:
     """Answers chat completions about a scenario, at first often wrongly.
 
     ``failure_rate`` is the share of wrong first replies. A correction fixes
-    exactly the faults it names. About one fixed reply in seven comes back
-    with another fault, and the scenario's hopeless questions are never fixed;
-    plain text has nothing to get wrong. The same seed and conversation give
-    the same response. A strange question is answered by a call of the first
-    tool, or by plain text. Raises ValueError when ``failure_rate`` is not
-    between 0 (never, not even a hopeless one) and 1.
+    exactly the faults it names. About one fixed reply in seven has another
+    fault, and hopeless questions are never fixed. Plain text is never wrong.
+    The same seed and conversation give the same response. An unknown question
+    is answered by a call of the first tool, or by plain text. Raises
+    ValueError if ``failure_rate`` is not between 0 (no failure, not even for
+    hopeless questions) and 1.
     """
 
     def __init__(
@@ -148,7 +147,7 @@ class UnreliableModel:
         self._failure_rate = failure_rate
 
     def __call__(self, request: JSONObject) -> JSONObject | HTTPReply:
-        """Answer one request; with a 400 when its tools are not valid."""
+        """Answer one request; with status 400 if its tools are invalid."""
         try:
             demands = read_demands(request, self._scenario.tools)
             drafts = self._reply(
@@ -207,8 +206,8 @@ class UnreliableModel:
             for draft in self._mistakes(back, target)
         )
 
-        # A remark on a wrong reply is a correction when it names a place, or
-        # the reply was a mistake of our own.
+        # A remark on a wrong reply is a correction if it names a place, or if
+        # this model made the mistake itself.
         if wrong and (
             corrections.names_a_place(back.said) or not wrong.isdisjoint(own)
         ):
@@ -218,8 +217,7 @@ class UnreliableModel:
         if targets[0].place == "union" and is_met_by(
             targets[0], back.prior[0]
         ):
-            # In the text channel the result of a right call comes as a turn
-            # of the user.
+            # In the text channel the result of a correct call is a user turn.
             state = replace(
                 back, key=back.said, results=(*back.results, back.said)
             )
@@ -229,7 +227,7 @@ class UnreliableModel:
     def _first_drafts(
         self, state: ConversationState, demands: ReplyDemands, limit: int
     ) -> list[Draft]:
-        """Write a first reply: right, or faulty in one of its calls."""
+        """Write a first reply: correct, or with a fault in one call."""
         targets = self._targets(state, demands)[
             : None if demands.parallel else 1
         ]
@@ -255,9 +253,9 @@ class UnreliableModel:
         targets: Sequence[Target],
         demands: ReplyDemands,
     ) -> list[Draft]:
-        """Write the reply again, fixed as the correction says.
+        """Write the reply again, with the correction applied.
 
-        Only the faulty call is written when one tool is demanded.
+        If the request demands one tool, write only the faulty call.
         """
         drafts: list[Draft] = []
         chosen = 0
@@ -300,9 +298,9 @@ class UnreliableModel:
     def _mistakes(
         self, state: ConversationState, target: Target
     ) -> list[Draft]:
-        """Make the mistakes that this step of the conversation is prone to.
+        """Make the mistakes of this step of the conversation.
 
-        The first is made at once, the second after a relapse.
+        The first is for the first reply, the second for a relapse.
         """
         dice = self._dice("mistakes", state.key, clean_draft(target).text)
         first = draw(target, dice, values_only=self._is_hopeless(state))
@@ -316,7 +314,7 @@ class UnreliableModel:
     def _targets(
         self, state: ConversationState, demands: ReplyDemands
     ) -> list[Target]:
-        """Decide on the right replies: calls, or one answer."""
+        """Choose the correct replies: calls, or one answer."""
         question = self._scenario.question(state.question)
         left = (
             question.calls[len(state.results) :]
@@ -346,7 +344,7 @@ class UnreliableModel:
         return question is not None and question.hopeless
 
     def _dice(self, *parts: str) -> random.Random:
-        """Make the dice of one decision, by the seed and the conversation."""
+        """Make the dice of one decision, from seed and conversation."""
         return random.Random(json.dumps([self._seed, *parts]))
 
 
@@ -357,15 +355,15 @@ def draw(
     avoid: Collection[str] = (),
     values_only: bool = False,
 ) -> tuple[str, Draft] | None:
-    """Draw a fault's name and what is written, by the fault's share.
+    """Draw a fault by its share: its name, and the faulty draft.
 
-    None when no fault can be made.
+    None if no fault can be made.
     """
     shares = SHARES["call" if target.place == "call" else "content"]
     names = [name for name in shares if name not in avoid]
     values = [name for name in names if CATALOGUE[name].kind is Kind.ARGS]
     for left in (values, names) if values_only else (names,):
-        while left:  # drawing again among the others keeps their shares
+        while left:  # a new draw among the others keeps their shares
             name = dice.choices(left, weights=[shares[one] for one in left])[
                 0
             ]
@@ -379,7 +377,7 @@ def draw(
 
 
 def spoiled_drafts(target: Target, fault: str) -> tuple[Draft, ...]:
-    """Write a right reply with one fault, once for each possible place."""
+    """Write the correct reply with one fault, once per possible place."""
     if target.place == "prose":
         return ()
 
@@ -393,7 +391,7 @@ def spoiled_drafts(target: Target, fault: str) -> tuple[Draft, ...]:
 def _spoiled(
     fault: str, declared: str, place: ReplyPlace, value: str
 ) -> tuple[Draft, ...]:
-    """Make faults once: each is proved to be refused, which takes time."""
+    """Make faults once, because proving that each is refused takes time."""
     made = CATALOGUE[fault].all_for(
         json.loads(declared), place=place, args=json.loads(value)
     )
@@ -411,9 +409,9 @@ def _spoiled(
 def read_demands(
     request: JSONObject, known: Sequence[Callable[..., Any]] = ()
 ) -> ReplyDemands:
-    """Read what a request demands; ValueError when it is not valid.
+    """Read the demands of a request; ValueError if they are invalid.
 
-    ``known`` are the tools of a text without schemas.
+    ``known`` are the tools if the request's text has no schemas.
     """
     if not request.get("tools"):
         roles = {"system", "developer"}
@@ -452,8 +450,8 @@ def read_demands(
 def _demands_in(
     text: str, known: Sequence[Callable[..., Any]]
 ) -> ReplyDemands | None:
-    """Read the text channel's instructions; None when there are none."""
-    # one call's arguments; written as the union they are taken as well
+    """Read the text channel's instructions; None if there are none."""
+    # the arguments of one call, which the union form also accepts
     if alone := _PAYLOAD.search(text):
         tool = Tool.from_json_schema(
             alone["tool"], json.loads(alone["schema"])
@@ -472,7 +470,7 @@ def _demands_in(
 
 @lru_cache(maxsize=MAX_REMEMBERED)
 def _union_in(line: str) -> ReplyDemands | None:
-    """Read a line that holds the union's schema; None for any other line."""
+    """Read a line with the union's schema; None for any other line."""
     try:
         schema: object = json.loads(line) if line.startswith("{") else None
     except (ValueError, RecursionError):
@@ -529,7 +527,7 @@ def _must_call(
 def _answer(
     state: ConversationState, question: Question | None, demands: ReplyDemands
 ) -> Target:
-    """Decide on an answer: by the results, the scenario, or in general."""
+    """Choose an answer: from the results, the scenario, or a default."""
     text = (question.answer if question else "") or _UNKNOWN_QUESTION
     if state.results:
         found = "; ".join(state.results)[:MAX_QUOTED_RESULT]
@@ -549,7 +547,7 @@ def _answer(
             return Target.of(args=text)
         return _target(demands.answer, "json", known)
 
-    # An answer in the union is a JSON answer of this form.
+    # In the union, an answer is a JSON object of this form.
     properties: JSON = {
         "answer": {"type": "string"}
         if demands.answer is None
@@ -565,10 +563,10 @@ def _answer(
 
 
 def _target(declared: object, place: ReplyPlace, value: JSON) -> Target:
-    """Aim at a right reply, or at an example.
+    """Return the correct reply as a target, or an example.
 
-    An example is used where the reply does not fit what the request declares,
-    or none is known.
+    It is an example if no correct reply is known, or if that does not fit the
+    request.
     """
     try:
         return Target.of(declared, place=place, args=value)
@@ -577,7 +575,7 @@ def _target(declared: object, place: ReplyPlace, value: JSON) -> Target:
 
 
 def token_limit(request: JSONObject) -> int | None:
-    """Return the token limit of a request, in either spelling, or None."""
+    """Return the token limit of a request, in either spelling; else None."""
     limit: object = request.get(
         "max_completion_tokens", request.get("max_tokens")
     )
@@ -585,7 +583,7 @@ def token_limit(request: JSONObject) -> int | None:
 
 
 def main() -> None:
-    """Serve the model, and say how to ask it."""
+    """Serve the model, and print its address and questions."""
     parser = argparse.ArgumentParser(description="Serve an unreliable model.")
     parser.add_argument("--port", type=int, default=8100)
     parser.add_argument("--seed", type=int, default=7)

@@ -1,4 +1,4 @@
-"""Wrap an async client: several questions at once, and an awaited check."""
+"""Wrap an async client: concurrent questions, and an async check."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUESTIONS = (
 
 
 async def order_exists(args: Any) -> None:
-    """Look the order up, as in a database: no schema can state this rule."""
+    """Look up the order: a schema cannot state this rule."""
     orders = await asyncio.to_thread(lambda: {1042, 1077})
     if args.order not in orders:
         raise ValueError("no order has this number")
@@ -36,7 +36,7 @@ def create_refund(
 
 
 async def answer(client: sr.AsyncStrictClient, question: str) -> str:
-    """Ask one question, and run what was called."""
+    """Ask one question, and run the called tool."""
     messages = [{"role": "user", "content": question}]
     exchange = await client.exchange(model=MODEL, messages=messages)
     match exchange.reply:
@@ -45,13 +45,13 @@ async def answer(client: sr.AsyncStrictClient, question: str) -> str:
         case sr.DirectAnswer(answer=text):
             told = text
         case several:
-            raise AssertionError(f"only parallel=True admits {several}")
+            raise AssertionError(f"only parallel=True allows {several}")
 
-    return f"{told}  [asked {len(exchange.attempts)}x]"
+    return f"{told}  [attempts: {len(exchange.attempts)}]"
 
 
 async def main() -> None:
-    """Ask all questions at once through one client."""
+    """Ask all questions concurrently, with one client."""
     model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
     with LoopbackServer(model) as server:
         openai = AsyncOpenAI(base_url=server.base_url, api_key="none")

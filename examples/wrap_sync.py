@@ -1,6 +1,6 @@
 """Wrap a client: it returns valid replies, or raises.
 
-Runs offline against a model that is wrong at first.
+Runs offline, against a model whose first replies are invalid.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def get_weather(
 
 
 def wrapped(base_url: str) -> sr.StrictClient:
-    """Wrap the client of a server."""
+    """Wrap a client for this server."""
     openai = OpenAI(base_url=base_url, api_key="none", timeout=30.0)
     return sr.wrap(openai, tools=[get_weather])
 
@@ -59,19 +59,19 @@ def ask(base_url: str) -> str:
 
 
 def main() -> None:
-    """Make one call in each of the three ways."""
+    """Make the same call in three ways."""
     model = UnreliableModel(SCENARIO, seed=7, failure_rate=1.0)
     with LoopbackServer(model) as server:
         print("typed reply:", ask(server.base_url))
 
         with wrapped(server.base_url) as client:
-            # The same call with all its attempts.
+            # the same call, with all its attempts
             exchange = client.exchange(model=MODEL, messages=QUESTION)
             for attempt in exchange.attempts:
                 codes = ", ".join(issue.code for issue in attempt.issues)
                 print(f"attempt {attempt.number}:", codes or "valid")
 
-            # The SDK's own call and object, for existing code.
+            # the SDK's own method and object, for existing code
             create = client.chat.completions.create
             completion = create(model=MODEL, messages=QUESTION)
             message = completion.choices[0].message

@@ -31,6 +31,6 @@ def run(search: Callable[[str], str]) -> str:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
     async for update in agent(search).run("Find tea.", stream=True):
         show(update.text)

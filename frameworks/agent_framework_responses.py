@@ -1,4 +1,4 @@
-"""Microsoft's Agent Framework in its default, on the Responses API."""
+"""Microsoft's Agent Framework with its default, the Responses API."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import strictreply as sr
 
 
 class Answer(BaseModel):
-    """What a structured answer holds."""
+    """A structured answer."""
 
     answer: str
 
@@ -43,7 +43,7 @@ async def aanswer(search: Callable[[str], str]) -> str:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Show the text as it comes; what replaces it is the whole once more."""
+    """Show the text as it arrives; skip the final update that repeats it."""
     async for update in agent(search).run("Find tea.", stream=True):
         for content in update.contents:
             if content.type == "text" and content.merge_mode != "replace":

@@ -24,12 +24,12 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     return (await agent(search).arun("Find tea.")).content
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
     for event in agent(search).run("Find tea.", stream=True):
         if isinstance(event, RunContentEvent):
             show(event.content)
@@ -38,7 +38,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     async for event in agent(search).arun("Find tea.", stream=True):
         if isinstance(event, RunContentEvent):
             show(event.content)

@@ -49,7 +49,7 @@ def run(search: Callable[[str], str]) -> str:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
     events = agent(search, stream=True).run_stream(task="Find tea.")
     async for event in events:
         if isinstance(event, ModelClientStreamingChunkEvent):

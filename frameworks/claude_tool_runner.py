@@ -33,7 +33,7 @@ def async_tool(search: Callable[[str], str]) -> Any:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     client = sr.wrap(AsyncAnthropic())
     tools = [async_tool(search)]
     runner = client.beta.messages.tool_runner(tools=tools, **ASKED)
@@ -41,7 +41,7 @@ async def arun(search: Callable[[str], str]) -> str:
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
     client = sr.wrap(Anthropic())
     asked = {"tools": [beta_tool(search)], "stream": True, **ASKED}
     for replying in client.beta.messages.tool_runner(**asked):
@@ -53,7 +53,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     client = sr.wrap(AsyncAnthropic())
     asked = {"tools": [async_tool(search)], "stream": True, **ASKED}
     async for replying in client.beta.messages.tool_runner(**asked):

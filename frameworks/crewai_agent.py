@@ -11,7 +11,7 @@ import strictreply as sr
 
 
 class GuardedLLM(OpenAICompletion):
-    """A model that asks through wrapped clients."""
+    """A model that sends its requests through wrapped clients."""
 
     def _build_sync_client(self) -> object:
         return sr.wrap(super()._build_sync_client())
@@ -38,12 +38,12 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     return (await agent(search).kickoff_async("Find tea.")).raw
 
 
 def show_text(show: Callable[[str], None]) -> None:
-    """Show the text of all models from now on, as it comes."""
+    """From now on, show the text of every model as it arrives."""
 
     @crewai_event_bus.on(LLMStreamChunkEvent)
     def show_chunk(_: object, event: LLMStreamChunkEvent) -> None:
@@ -52,7 +52,7 @@ def show_text(show: Callable[[str], None]) -> None:
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Run the agent while its text is shown."""
+    """Run the agent and show its text."""
     show_text(show)
     agent(search, stream=True).kickoff("Find tea.")
 
@@ -60,6 +60,6 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     show_text(show)
     await agent(search, stream=True).kickoff_async("Find tea.")

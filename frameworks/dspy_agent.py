@@ -1,4 +1,4 @@
-"""DSPy's ReActV2, over a BaseLM of ours."""
+"""DSPy's ReActV2, over a BaseLM of your own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ ADAPTER = dspy.ChatAdapter(use_native_function_calling=True)
 
 
 class GuardedLM(dspy.BaseLM):
-    """A model that asks through wrapped clients."""
+    """A model that sends its requests through wrapped clients."""
 
     supports_function_calling = True
 
@@ -24,7 +24,7 @@ class GuardedLM(dspy.BaseLM):
     def forward(
         self, prompt: Any = None, messages: Any = None, **given: Any
     ) -> Any:
-        """Ask; DSPy's keywords are those of the API."""
+        """Ask; DSPy passes the API's own keywords."""
         asked = messages or [{"role": "user", "content": prompt}]
         create = self.client.chat.completions.create
         return create(model=self.model, messages=asked, **given)
@@ -32,14 +32,14 @@ class GuardedLM(dspy.BaseLM):
     async def aforward(
         self, prompt: Any = None, messages: Any = None, **given: Any
     ) -> Any:
-        """Do the same, awaiting."""
+        """Do the same with async calls."""
         asked = messages or [{"role": "user", "content": prompt}]
         create = self.async_client.chat.completions.create
         return await create(model=self.model, messages=asked, **given)
 
 
 def agent(search: Callable[[str], str]) -> dspy.ReActV2:
-    """Make an agent, whose answer is a call of its tool submit."""
+    """Make an agent; it answers by a call of its tool submit."""
     shop = dspy.ReActV2("question -> answer", tools=[search])
     shop.set_lm(GuardedLM("gpt-5"))
     return shop
@@ -52,6 +52,6 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     with dspy.context(adapter=ADAPTER):
         return (await agent(search).acall(question="Find tea.")).answer

@@ -19,7 +19,7 @@ ASKED = Content(role="user", parts=[Part(text="Find tea.")])
 async def events(
     search: Callable[[str], str], mode: StreamingMode
 ) -> AsyncIterator[Event]:
-    """Run an agent; LiteLlm hands its keywords on to LiteLLM."""
+    """Run an agent; LiteLlm passes its keywords to LiteLLM."""
     model = LiteLlm("openai/gpt-5", client=sr.wrap(AsyncOpenAI()))
     agent = LlmAgent(name="shop", model=model, tools=[search])
     runner = InMemoryRunner(agent, app_name="shop")
@@ -59,7 +59,7 @@ def run(search: Callable[[str], str]) -> str:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
     async for event in events(search, StreamingMode.SSE):
         if event.partial:
             show(text_of(event))

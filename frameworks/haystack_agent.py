@@ -14,7 +14,7 @@ ASKED = [ChatMessage.from_user("Find tea.")]
 
 
 def agent(search: Callable[[str], str]) -> Agent:
-    """Make an agent whose generator asks through wrapped clients."""
+    """Make an agent with wrapped clients in its generator."""
     generator = OpenAIChatGenerator(model="gpt-5")
     generator.warm_up()
     generator.client = sr.wrap(OpenAI())
@@ -31,13 +31,13 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     found = await agent(search).run_async(ASKED)
     return found["messages"][-1].text
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
 
     def show_chunk(chunk: StreamingChunk) -> None:
         show(chunk.content)
@@ -48,7 +48,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
 
     async def show_chunk(chunk: StreamingChunk) -> None:
         show(chunk.content)

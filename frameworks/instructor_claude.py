@@ -12,13 +12,13 @@ import strictreply as sr
 
 # instructor names the tool after the class
 class search(BaseModel):  # noqa: N801
-    """What is searched for."""
+    """The query of a search."""
 
     query: str
 
 
 class Answer(BaseModel):
-    """What a structured answer holds."""
+    """A structured answer."""
 
     answer: str
 
@@ -33,21 +33,21 @@ ASK: dict[str, Any] = {
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Extract what is searched for, and search."""
+    """Extract the query, and search."""
     client = instructor.from_anthropic(sr.wrap(Anthropic()))
     return search(client.create(**ASK).query)
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     client = instructor.from_anthropic(sr.wrap(AsyncAnthropic()))
     return search((await client.create(**ASK)).query)
 
 
 def answer(search: Callable[[str], str]) -> str:
-    """Extract in the mode JSON, whose schema stands in the prompt alone.
+    """Extract in the mode JSON, where the schema is only in the prompt.
 
-    So the wrapped client has the model as its answer, too.
+    So declare the model as the answer of the wrapped client, too.
     """
     wrapped = sr.wrap(Anthropic(), answer=Answer)
     client = instructor.from_anthropic(wrapped, mode=instructor.Mode.JSON)
@@ -58,7 +58,7 @@ def answer(search: Callable[[str], str]) -> str:
 
 
 async def aanswer(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     wrapped = sr.wrap(AsyncAnthropic(), answer=Answer)
     client = instructor.from_anthropic(wrapped, mode=instructor.Mode.JSON)
     asked = f"What is here? {search('tea')}"
@@ -68,7 +68,7 @@ async def aanswer(search: Callable[[str], str]) -> str:
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show each partial of what is searched for, and search with the last."""
+    """Show each partial query, and search with the last."""
     client = instructor.from_anthropic(sr.wrap(Anthropic()))
     for partial in client.create_partial(**ASK):
         show(str(partial.query))
@@ -78,7 +78,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     client = instructor.from_anthropic(sr.wrap(AsyncAnthropic()))
     async for partial in client.create_partial(**ASK):
         show(str(partial.query))

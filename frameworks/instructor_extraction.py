@@ -11,7 +11,7 @@ import strictreply as sr
 
 # instructor names the tool after the class
 class search(BaseModel):  # noqa: N801
-    """What is searched for."""
+    """The query of a search."""
 
     query: str
 
@@ -24,19 +24,19 @@ ASK = {
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Extract what is searched for, and search."""
+    """Extract the query, and search."""
     client = instructor.from_openai(sr.wrap(OpenAI()))
     return search(client.create(**ASK).query)
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     client = instructor.from_openai(sr.wrap(AsyncOpenAI()))
     return search((await client.create(**ASK)).query)
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show each partial of what is searched for, and search with the last."""
+    """Show each partial query, and search with the last."""
     client = instructor.from_openai(sr.wrap(OpenAI()))
     for partial in client.create_partial(**ASK):
         show(str(partial.query))
@@ -46,7 +46,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     client = instructor.from_openai(sr.wrap(AsyncOpenAI()))
     async for partial in client.create_partial(**ASK):
         show(str(partial.query))

@@ -13,13 +13,13 @@ import strictreply as sr
 
 
 class Answer(BaseModel):
-    """What a structured answer holds."""
+    """A structured answer."""
 
     answer: str
 
 
 class GuardedClaude(ChatAnthropic):
-    """ChatAnthropic takes no client: it makes its own, which are wrapped."""
+    """ChatAnthropic takes no client, so this wraps the two it makes."""
 
     @cached_property
     def _client(self) -> Anthropic:
@@ -43,7 +43,7 @@ def ask(search: Callable[[str], str]) -> tuple[Any, Any, list]:
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Ask, run what the model calls, and ask again."""
+    """Ask, run the called tools, and ask again, until there is an answer."""
     bound, run_tool, turns = ask(search)
     while calls := (reply := bound.invoke(turns)).tool_calls:
         turns += [reply, *map(run_tool.invoke, calls)]
@@ -51,7 +51,7 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     bound, run_tool, turns = ask(search)
     while calls := (reply := await bound.ainvoke(turns)).tool_calls:
         turns += [reply, *[await run_tool.ainvoke(call) for call in calls]]
@@ -59,19 +59,19 @@ async def arun(search: Callable[[str], str]) -> str:
 
 
 def answer(search: Callable[[str], str]) -> str:
-    """Ask for an answer of a declared type, behind what the tool found."""
+    """Ask for an answer of a declared type, after the tool's result."""
     typed = model().with_structured_output(Answer, method="json_schema")
     return typed.invoke(f"What is here? {search('tea')}").answer
 
 
 async def aanswer(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     typed = model().with_structured_output(Answer, method="json_schema")
     return (await typed.ainvoke(f"What is here? {search('tea')}")).answer
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes; the sum of the chunks is the reply."""
+    """Show the text as it arrives; the chunks add up to the reply."""
     bound, run_tool, turns = ask(search)
     calls = None
     while calls != []:
@@ -87,7 +87,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     bound, run_tool, turns = ask(search)
     calls = None
     while calls != []:

@@ -19,7 +19,7 @@ def model() -> ChatOpenAI:
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Ask, run what the model calls, and ask again."""
+    """Ask, run the called tools, and ask again, until there is an answer."""
     tools = {"search": tool(search)}
     bound = model().bind_tools(tools.values())
     turns: list = [("user", "Find tea.")]
@@ -30,7 +30,7 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     tools = {"search": tool(search)}
     bound = model().bind_tools(tools.values())
     turns: list = [("user", "Find tea.")]
@@ -41,7 +41,7 @@ async def arun(search: Callable[[str], str]) -> str:
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes; the sum of the chunks is the reply."""
+    """Show the text as it arrives; the chunks add up to the reply."""
     tools = {"search": tool(search)}
     bound = model().bind_tools(tools.values())
     turns: list = [("user", "Find tea.")]
@@ -63,7 +63,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     tools = {"search": tool(search)}
     bound = model().bind_tools(tools.values())
     turns: list = [("user", "Find tea.")]

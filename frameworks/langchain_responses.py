@@ -16,13 +16,13 @@ ASKED = {"messages": [("user", "Find tea.")]}
 
 
 class Answer(BaseModel):
-    """What a structured answer holds."""
+    """A structured answer."""
 
     answer: str
 
 
 def agent(search: Callable[[str], str], **options: Any) -> Any:
-    """Make an agent: this API is called on the root clients."""
+    """Make an agent; this API needs the root clients."""
     client = sr.wrap(OpenAI())
     asynchronous = sr.wrap(AsyncOpenAI())
     model = ChatOpenAI(
@@ -42,7 +42,7 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     return (await agent(search).ainvoke(ASKED))["messages"][-1].text
 
 
@@ -53,13 +53,13 @@ def answer(search: Callable[[str], str]) -> str:
 
 
 async def aanswer(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     typed = agent(search, response_format=ProviderStrategy(Answer))
     return (await typed.ainvoke(ASKED))["structured_response"].answer
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text of the model's messages as it comes."""
+    """Show the text of the model's messages as it arrives."""
     for chunk, _ in agent(search).stream(ASKED, stream_mode="messages"):
         if isinstance(chunk, AIMessageChunk):
             show(chunk.text)
@@ -68,7 +68,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same from the agent's events, awaiting."""
+    """Do the same with the agent's async events."""
     async for event in agent(search).astream_events(ASKED, version="v2"):
         if event["event"] == "on_chat_model_stream":
             show(event["data"]["chunk"].text)

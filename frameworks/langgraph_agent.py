@@ -29,12 +29,12 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     return (await agent(search).ainvoke(ASKED))["messages"][-1].text
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text of the model's messages as it comes."""
+    """Show the text of the model's messages as it arrives."""
     for chunk, _ in agent(search).stream(ASKED, stream_mode="messages"):
         if isinstance(chunk, AIMessageChunk):
             show(chunk.text)
@@ -43,7 +43,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     chunks = agent(search).astream(ASKED, stream_mode="messages")
     async for chunk, _ in chunks:
         if isinstance(chunk, AIMessageChunk):

@@ -1,4 +1,4 @@
-"""LiteLLM's completion on Claude, which it asks by HTTP of its own."""
+"""LiteLLM's completion on Claude, which it calls with its own HTTP client."""
 
 import json
 from collections.abc import Callable
@@ -30,26 +30,26 @@ def guarded(create: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def turns_of(message: Any, search: Callable[[str], str]) -> list[Any]:
-    """Run what the model calls: its turn, and one result for each call."""
+    """Run the calls; return the model's turn and one result for each call."""
     turns = [message]
     for call in message.tool_calls or ():
         found = search(**json.loads(call.function.arguments))
-        told = {"role": "tool", "tool_call_id": call.id, "content": found}
-        turns.append(told)
+        turn = {"role": "tool", "tool_call_id": call.id, "content": found}
+        turns.append(turn)
     return turns
 
 
 def as_chunk(piece: Any) -> litellm.ModelResponseStream:
-    """Return a piece of a guarded stream as a chunk of LiteLLM's.
+    """Return a piece of a guarded stream as a LiteLLM chunk.
 
-    Calls, which come when the whole reply has passed, are dictionaries.
+    Calls are dictionaries; they follow when the whole reply has passed.
     """
     is_plain = isinstance(piece, dict)
     return litellm.ModelResponseStream(**piece) if is_plain else piece
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Ask, run what the model calls, and ask again."""
+    """Ask, run the called tools, and ask again, until there is an answer."""
     completion = guarded(litellm.completion)
     turns: list[Any] = [{"role": "user", "content": "Find tea."}]
     while getattr(turns[-1], "role", "") != "assistant":
@@ -59,7 +59,7 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     acompletion = guarded(litellm.acompletion)
     turns: list[Any] = [{"role": "user", "content": "Find tea."}]
     while getattr(turns[-1], "role", "") != "assistant":
@@ -69,7 +69,7 @@ async def arun(search: Callable[[str], str]) -> str:
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes; LiteLLM puts the chunks together again."""
+    """Show the text as it arrives; LiteLLM joins the chunks."""
     completion = guarded(litellm.completion)
     turns: list[Any] = [{"role": "user", "content": "Find tea."}]
     while getattr(turns[-1], "role", "") != "assistant":
@@ -85,7 +85,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     acompletion = guarded(litellm.acompletion)
     turns: list[Any] = [{"role": "user", "content": "Find tea."}]
     while getattr(turns[-1], "role", "") != "assistant":

@@ -22,7 +22,7 @@ ASK: dict[str, Any] = {
 
 
 def results(message: Any, search: Callable[[str], str]) -> list[Any]:
-    """Run what the model calls: its turn, and one result for each call."""
+    """Run the calls; return the model's turn and one result for each call."""
     tools = {"search": search}
     calls = []
     for call in message.tool_calls:
@@ -38,7 +38,7 @@ def results(message: Any, search: Callable[[str], str]) -> list[Any]:
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Ask, run what the model calls, and ask again."""
+    """Ask, run the called tools, and ask again, until there is an answer."""
     asked = {"client": sr.wrap(OpenAI()), **ASK}
     turns = [{"role": "user", "content": "Find tea."}]
     while True:
@@ -50,7 +50,7 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     asked = {"client": sr.wrap(AsyncOpenAI()), **ASK}
     turns = [{"role": "user", "content": "Find tea."}]
     while True:
@@ -62,7 +62,7 @@ async def arun(search: Callable[[str], str]) -> str:
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes; LiteLLM puts the chunks together again."""
+    """Show the text as it arrives; LiteLLM joins the chunks."""
     asked = {"client": sr.wrap(OpenAI()), "stream": True, **ASK}
     turns = [{"role": "user", "content": "Find tea."}]
 
@@ -82,7 +82,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     asked = {"client": sr.wrap(AsyncOpenAI()), "stream": True, **ASK}
     turns = [{"role": "user", "content": "Find tea."}]
 

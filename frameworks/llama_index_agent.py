@@ -35,7 +35,7 @@ def run(search: Callable[[str], str]) -> str:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Show the text as it comes: its agents stream by default."""
+    """Show the text as it arrives: its agents stream by default."""
     handler = FunctionAgent(tools=[search], llm=model()).run("Find tea.")
     async for event in handler.stream_events():
         if isinstance(event, AgentStream):
@@ -44,7 +44,7 @@ async def astream(
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Ask, show, and run the calls, without an agent: those are async."""
+    """Ask, show, and run the calls; no agent, because agents are async."""
     llm = model()
     tool = FunctionTool.from_defaults(search)
     turns = [ChatMessage("Find tea.")]

@@ -15,7 +15,7 @@ import strictreply as sr
 
 
 class Answer(BaseModel):
-    """What a structured answer holds."""
+    """A structured answer."""
 
     answer: str
 
@@ -41,9 +41,9 @@ def run(search: Callable[[str], str]) -> str:
 
 
 def answer(search: Callable[[str], str]) -> str:
-    """Ask for an answer of a declared type, behind what the tool found.
+    """Ask for an answer of a declared type, after the tool's result.
 
-    Its agents have none of the API's.
+    LlamaIndex's agents do not use the API's own structured output.
     """
     asked = PromptTemplate("What is here? {found}")
     ask = model().structured_predict
@@ -51,7 +51,7 @@ def answer(search: Callable[[str], str]) -> str:
 
 
 async def aanswer(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     asked = PromptTemplate("What is here? {found}")
     ask = model().astructured_predict
     return (await ask(Answer, asked, found=search("tea"))).answer
@@ -60,7 +60,7 @@ async def aanswer(search: Callable[[str], str]) -> str:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Show the text as it comes: its agents stream by default."""
+    """Show the text as it arrives: its agents stream by default."""
     handler = FunctionAgent(tools=[search], llm=model()).run("Find tea.")
     async for event in handler.stream_events():
         if isinstance(event, AgentStream):
@@ -69,7 +69,7 @@ async def astream(
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Ask, show, and run the calls, without an agent: those are async."""
+    """Ask, show, and run the calls; no agent, because agents are async."""
     llm = model()
     tool = FunctionTool.from_defaults(search)
     turns = [ChatMessage("Find tea.")]

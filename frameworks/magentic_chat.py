@@ -17,7 +17,7 @@ import strictreply as sr
 
 
 class GuardedModel(OpenaiChatModel):
-    """A model that asks through wrapped clients, as it takes none."""
+    """A model over wrapped clients; its base class takes none."""
 
     def __init__(self, model: str) -> None:
         super().__init__(model)
@@ -26,7 +26,7 @@ class GuardedModel(OpenaiChatModel):
 
 
 def chat(search: Callable[[str], str], kind: type) -> Chat:
-    """Begin a chat whose answers are of a kind."""
+    """Begin a chat with one type of output."""
     return Chat(
         messages=[UserMessage("Find tea.")],
         functions=[search],
@@ -36,7 +36,7 @@ def chat(search: Callable[[str], str], kind: type) -> Chat:
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Ask, show the text, and run the calls, to an answer without a call."""
+    """Ask, show the text, and run the calls until a reply has no call."""
     shop = chat(search, StreamedResponse)
     results = [None]
     while results:
@@ -55,7 +55,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     shop = chat(search, AsyncStreamedResponse)
     results = [None]
     while results:
@@ -72,14 +72,14 @@ async def astream(
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Run the chat to its answer; magentic streams all that it asks for."""
+    """Run the chat to its answer; all its requests are streamed."""
     pieces: list[str] = []
     stream(search, pieces.append)
     return "".join(pieces)
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     pieces: list[str] = []
     await astream(search, pieces.append)
     return "".join(pieces)

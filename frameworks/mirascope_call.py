@@ -15,7 +15,7 @@ MODEL = "openai/gpt-5:completions"
 
 
 def provide() -> None:
-    """Register a provider over wrapped clients: it takes none."""
+    """Register a provider over wrapped clients, because it takes none."""
     provider = OpenAICompletionsProvider()
     provider.client = sr.wrap(OpenAI())
     provider.async_client = sr.wrap(AsyncOpenAI())
@@ -47,7 +47,7 @@ def acall(search: Callable[[str], str]) -> Any:
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Ask, run what the model calls, and ask again."""
+    """Ask, run the called tools, and ask again, until there is an answer."""
     provide()
     reply = call(search)()
     while reply.tool_calls:
@@ -56,7 +56,7 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     provide()
     reply = await acall(search)()
     while reply.tool_calls:
@@ -65,7 +65,7 @@ async def arun(search: Callable[[str], str]) -> str:
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
     provide()
     reply = call(search).stream()
     while True:
@@ -79,7 +79,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     provide()
     reply = await acall(search).stream()
     while True:

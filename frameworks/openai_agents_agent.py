@@ -30,14 +30,14 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     return (await Runner.run(agent(search), "Find tea.")).final_output
 
 
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
     running = Runner.run_streamed(agent(search), "Find tea.")
     async for event in running.stream_events():
         if event.type != "raw_response_event":

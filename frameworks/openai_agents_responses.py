@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK in its default, on the Responses API."""
+"""The OpenAI Agents SDK with its default, the Responses API."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ set_tracing_disabled(True)
 
 
 class Answer(BaseModel):
-    """What a structured answer holds."""
+    """A structured answer."""
 
     answer: str
 
@@ -26,7 +26,7 @@ class Answer(BaseModel):
 def agent(search: Callable[[str], str], output_type: type = str) -> Agent:
     """Make an agent over a wrapped client.
 
-    set_default_openai_client(client) does it for every agent.
+    set_default_openai_client(client) sets it for every agent.
     """
     model = OpenAIResponsesModel(
         "gpt-5", openai_client=sr.wrap(AsyncOpenAI())
@@ -45,7 +45,7 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     return (await Runner.run(agent(search), "Find tea.")).final_output
 
 
@@ -58,7 +58,7 @@ async def aanswer(search: Callable[[str], str]) -> str:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
     running = Runner.run_streamed(agent(search), "Find tea.")
     async for event in running.stream_events():
         if event.type != "raw_response_event":

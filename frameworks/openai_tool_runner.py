@@ -51,14 +51,14 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     client = sr.wrap(AsyncOpenAI())
     ended = await async_runner(search).run(client, ASKED, max_steps=4)
     return ended.output_text
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
 
     def show_text(event: Any) -> None:
         if event.type == "response.output_text.delta":
@@ -73,7 +73,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
 
     async def show_text(event: Any) -> None:
         if event.type == "response.output_text.delta":

@@ -20,7 +20,7 @@ import strictreply as sr
 
 
 class Answer(BaseModel):
-    """What a structured answer holds."""
+    """A structured answer."""
 
     answer: str
 
@@ -40,7 +40,7 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     return (await agent(search).run("Find tea.")).output
 
 
@@ -63,7 +63,7 @@ def text_of(event: object) -> str:
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes, to the answer."""
+    """Show the text as it arrives, up to the answer."""
 
     async def show_each(_: object, events: AsyncIterable[object]) -> None:
         async for event in events:
@@ -75,7 +75,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     async with agent(search).run_stream_events("Find tea.") as events:
         async for event in events:
             show(text_of(event))

@@ -36,6 +36,6 @@ def run(search: Callable[[str], str]) -> str:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
     async for piece in agent(search).invoke_stream("Find tea."):
         show(str(piece.content))

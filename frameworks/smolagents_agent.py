@@ -15,7 +15,7 @@ import strictreply as sr
 
 
 class GuardedModel(OpenAIModel):
-    """A model that asks through a wrapped client."""
+    """A model that sends its requests through a wrapped client."""
 
     def create_client(self) -> OpenAI:
         """Wrap the client that smolagents would make."""
@@ -23,7 +23,7 @@ class GuardedModel(OpenAIModel):
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Run the agent to its answer, the call of its tool final_answer."""
+    """Run the agent to its answer: a call of its tool final_answer."""
     agent = ToolCallingAgent(
         tools=[tool(search)],
         model=GuardedModel("gpt-5"),
@@ -34,7 +34,7 @@ def run(search: Callable[[str], str]) -> str:
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes, and the answer, which is a call."""
+    """Show the text as it arrives, and the answer, which is a call."""
     model = GuardedModel("gpt-5")
     agent = ToolCallingAgent(
         tools=[tool(search)],

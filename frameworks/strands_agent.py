@@ -23,12 +23,12 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     return str(await agent(search, streams=False).invoke_async("Find tea."))
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
     shop = agent(search, streams=True)
     shop.callback_handler = lambda **event: show(event.get("data", ""))
     shop("Find tea.")
@@ -37,7 +37,7 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     shop = agent(search, streams=True)
     async for event in shop.stream_async("Find tea."):
         show(event.get("data", ""))

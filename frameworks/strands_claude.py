@@ -9,7 +9,7 @@ import strictreply as sr
 
 
 def agent(search: Callable[[str], str]) -> Agent:
-    """Make an agent; its model takes no client, and its own is wrapped."""
+    """Make an agent; its model takes no client, so wrap the one it makes."""
     model = AnthropicModel(
         model_id="claude-opus-4-8",
         max_tokens=4000,
@@ -25,12 +25,12 @@ def run(search: Callable[[str], str]) -> str:
 
 
 async def arun(search: Callable[[str], str]) -> str:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     return str(await agent(search).invoke_async("Find tea."))
 
 
 def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
-    """Show the text as it comes."""
+    """Show the text as it arrives."""
     shop = agent(search)
     shop.callback_handler = lambda **event: show(event.get("data", ""))
     shop("Find tea.")
@@ -39,6 +39,6 @@ def stream(search: Callable[[str], str], show: Callable[[str], None]) -> None:
 async def astream(
     search: Callable[[str], str], show: Callable[[str], None]
 ) -> None:
-    """Do the same, awaiting."""
+    """Do the same with async calls."""
     async for event in agent(search).stream_async("Find tea."):
         show(event.get("data", ""))

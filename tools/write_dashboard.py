@@ -72,7 +72,7 @@ def share_not_ok(label: str) -> str:
 PANELS = (
     Panel(
         "Calls by outcome",
-        "How many calls end at once, after corrections, or not at all?",
+        "How many calls succeed with the first reply, after corrections, or not at all?",
         "suffix: calls/s",
         (
             Line(
@@ -84,14 +84,14 @@ PANELS = (
     ),
     Panel(
         "Calls that are not ok, by model",
-        "Which model writes replies that do not fit, and since when? Of the calls that were "
-        "judged: fixed, observed, rejected or halted.",
+        "Which model writes invalid replies, and since when? The share of the judged calls that "
+        "were fixed, observed, rejected or halted.",
         "percentunit",
         (Line(share_not_ok("gen_ai_request_model"), "{{gen_ai_request_model}}"),),
     ),
     Panel(
         "Calls that are not ok, by tool",
-        "Which tool is called wrongly: whose description or schema has to change?",
+        "Which tool do models call wrongly? Its description or schema may need a change.",
         "percentunit",
         (
             Line(
@@ -102,7 +102,7 @@ PANELS = (
     ),
     Panel(
         "Calls that are not ok, by code",
-        "What is wrong with them? The first issue of each, as a share of all judged calls.",
+        "What is wrong with these calls? The first issue of each, as a share of all judged calls.",
         "percentunit",
         (
             Line(
@@ -115,7 +115,7 @@ PANELS = (
     ),
     Panel(
         "Tokens of rejected replies",
-        "What do replies cost that nobody used?",
+        "How many tokens were spent on replies that nobody used?",
         "suffix: tokens/s",
         (
             Line(
@@ -128,8 +128,8 @@ PANELS = (
     ),
     Panel(
         "Attempts of a call",
-        "How many requests does a call take? Half of the calls, and 95 % of them, take at most "
-        "so many.",
+        "How many requests does a call take? At most this many for half of the calls, and for "
+        "95 % of them.",
         "none",
         tuple(
             Line(
@@ -142,7 +142,7 @@ PANELS = (
     ),
     Panel(
         "Duration of a call, p95",
-        "How long do callers wait, corrections and repeats included?",
+        "How long do callers wait, with corrections and repeats?",
         "s",
         (
             Line(
@@ -154,7 +154,7 @@ PANELS = (
     ),
     Panel(
         "Cost of judging, p99",
-        "What does observing add to a call? Of replies that were handed on as they came.",
+        "How much time does observing add to a call? Measured on replies passed on unchanged.",
         "s",
         (
             Line(
@@ -166,8 +166,8 @@ PANELS = (
     ),
     Panel(
         "Replies without a verdict",
-        "What is handed on unseen, and why? A fault of strictreply, a request that nothing can "
-        "be judged by, or a stream that its caller left.",
+        "What passes without a check, and why? A fault of strictreply, a request that gives "
+        "nothing to check by, or a stream that its caller left.",
         "suffix: calls/s",
         (
             Line(
@@ -269,7 +269,7 @@ def dashboard() -> str:
     whole = {
         "uid": "strictreply",
         "title": "strictreply",
-        "description": "What models write, by what strictreply made of it.",
+        "description": "Replies of models, and what strictreply did with them.",
         "tags": ["llm", "strictreply"],
         "schemaVersion": SCHEMA_VERSION,
         "editable": True,

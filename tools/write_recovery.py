@@ -1,4 +1,4 @@
-"""Write the tables of docs/recovery.md and its chart anew from what was measured.
+"""Rewrite the tables of docs/recovery.md and its chart from the measured results.
 
 ``benchmarks/recovery/results.json`` is written by ``make measure``, ``said.json`` by
 ``benchmarks/recovery/words.py``. A test fails while the page and they differ.
@@ -24,14 +24,14 @@ CHART = ROOT / "docs" / "recovery.svg"
 
 
 def report() -> MeasureReport:
-    """Read what was measured."""
+    """Read the measured results."""
     written = json.loads(RESULTS.read_text("utf-8"))
     written.pop("how")
     return MeasureReport.from_dict(written)
 
 
 def table(heads: Sequence[str], rows: Iterator[Sequence[object]], texts: int = 2) -> str:
-    """Write a table of Markdown; all columns but the ``texts`` first ones are numbers."""
+    """Write a Markdown table; the first ``texts`` columns are text, the others numbers."""
     rules = [*["---"] * texts, *["--:"] * (len(heads) - texts)]
     lines = (heads, rules, *rows)
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
@@ -46,7 +46,7 @@ def first_rows(found: MeasureReport) -> Iterator[Sequence[object]]:
 
 
 def recovered(rows: Sequence[Recovery], name: str) -> Iterator[Sequence[object]]:
-    """Yield a row for each style; ``name`` is the field in the first column."""
+    """Yield a row for each style, with the field ``name`` in the first column."""
     for one in rows:
         about = f"`{one.kind}`" if name == "kind" else one.task
         counts = (one.n, one.recovered, percent(one.interval))
@@ -55,12 +55,12 @@ def recovered(rows: Sequence[Recovery], name: str) -> Iterator[Sequence[object]]
 
 
 def measured() -> str:
-    """Return what stands between the marks of the measurement."""
+    """Return the part of the page with the measured results."""
     found = report()
     how = json.loads(RESULTS.read_text("utf-8"))["how"]
-    heads = ("asked", "recovered", "95 %", "tokens each", "seconds each")
+    heads = ("retried", "recovered", "95 %", "tokens per retry", "seconds per retry")
     kinds = tuple(sorted(found.by_kind(), key=lambda one: one.kind))
-    unfinished = f"; {found.unfinished} more were not measured to the end" * bool(found.unfinished)
+    unfinished = f"; {found.unfinished} more are unfinished" * bool(found.unfinished)
     failed = sum(found.failures.values())
     words = (
         f"{found.rows} rows{unfinished}, {failed} calls failed; model {found.model}, "
@@ -68,29 +68,29 @@ def measured() -> str:
     )
     return "\n".join(
         (
-            table(("task", "faults of first replies", "rows", "valid", "95 %"), first_rows(found)),
+            table(("task", "issues of first replies", "rows", "valid", "95 %"), first_rows(found)),
             "![Bad first replies that one more request fixed, by style](recovery.svg)\n",
             table(("task", "style", *heads), recovered(found.by_task(), "task")),
-            "By the first fault of the first reply:\n",
-            table(("fault", "style", *heads), recovered(kinds, "kind")),
+            "By the first issue of the first reply:\n",
+            table(("issue", "style", *heads), recovered(kinds, "kind")),
             f"{words} Intervals are Wilson's.\n",
         )
     )
 
 
 def said() -> str:
-    """Return what stands between the marks of what the styles would say."""
+    """Return the part of the page with the length of each style."""
     styles = json.loads(SAID.read_text("utf-8"))["styles"]
     rows = (
         (f"`{name}`", one["n"], f"{one['tokens']:.0f}", one["most"], one["echoes"])
         for name, one in styles.items()
     )
-    heads = ("style", "replies", "tokens (median)", "most", "with words of the model")
+    heads = ("style", "replies", "tokens (median)", "maximum", "with text of the model")
     return table(heads, rows, 1)
 
 
 def page(text: str) -> str:
-    """Return the page with both parts as they were measured."""
+    """Return the page with both parts filled in."""
     for name, part in (("recovery", measured()), ("said", said())):
         text = re.sub(
             rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)",

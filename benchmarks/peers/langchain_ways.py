@@ -33,7 +33,7 @@ def _model(wire: Wire, ask: Ask | None = None) -> ChatOpenAI:
 class Structured(Peer):
     """``ChatOpenAI.with_structured_output(Model, method="function_calling")``.
 
-    It asks once only.
+    It does not retry.
     """
 
     asks_again = False

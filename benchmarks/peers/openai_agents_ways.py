@@ -61,7 +61,7 @@ def _told(invoke: Any) -> Any:
 class OpenAIAgents(Peer):
     """``Runner.run`` of an agent.
 
-    Arguments that do not fit are told to the model, and it is asked again.
+    After invalid arguments it tells the model and retries.
     """
 
     def _made(self, wire: Wire, ask: Ask) -> tuple[Any, dict[str, Any], list[Any]]:

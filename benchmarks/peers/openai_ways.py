@@ -11,7 +11,7 @@ from peers import ACall, Call, Peer, Raw
 
 
 class ByHand(Peer):
-    """The raw call, then ``Model.model_validate_json``; nothing is asked again."""
+    """The raw call, then ``Model.model_validate_json``, without retries."""
 
     asks_again = False
 
@@ -43,7 +43,7 @@ class ByHand(Peer):
 
 
 class Parse(Peer):
-    """``chat.completions.parse`` with the tools as models; nothing is asked again."""
+    """``chat.completions.parse`` with the tools as models, without retries."""
 
     asks_again = False
 

@@ -1,4 +1,4 @@
-"""Measure which style of asking again fixes the bad replies of a real weak model: ``make measure``.
+"""Measure which style of retrying fixes the bad replies of a real weak model: ``make measure``.
 
 It serves SmolLM2-135M-Instruct by llama.cpp, asks about rows.jsonl, and writes results.json, of
 which ``tools/write_recovery.py`` makes docs/recovery.md. A run that was ended goes on where its

@@ -21,7 +21,7 @@ STORY = [
     r"ticket-7 is in the queue: None",
     r"a worker ran find_order, refund, and was killed while the bank answered: None",
     r"the next worker ran refund, and the run answers: I have refunded 29\.90 EUR\.",
-    r"paid \(order, EUR\): 1042 29\.90; 4 asks, one of them a correction",
+    r"paid \(order, EUR\): 1042 29\.90; 4 requests, one of them a correction",
 ]
 
 

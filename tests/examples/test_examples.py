@@ -42,9 +42,9 @@ PROMISES: dict[str, list[str]] = {
         r"^events: response\.created, .*, response\.completed$",
     ],
     "wrap_async": [
-        r"^refunded 29\.90 EUR for order 1042 \(broken\)  \[asked [2-4]x\]$",
-        r"^refunded 12\.50 EUR for order 1077 \(late\)  \[asked [2-4]x\]$",
-        r"^You can send anything back .*\[asked 1x\]$",
+        r"^refunded 29\.90 EUR for order 1042 \(broken\)  \[attempts: [2-4]\]$",
+        r"^refunded 12\.50 EUR for order 1077 \(late\)  \[attempts: [2-4]\]$",
+        r"^You can send anything back .*\[attempts: 1\]$",
     ],
     "declare_tools": [
         *(rf"^{name}: \{{" for name in ("search", "Refund", "weather", "convert", "lookup")),
@@ -66,23 +66,23 @@ PROMISES: dict[str, list[str]] = {
         r"^lenient about a fence: Valid by \w+",
     ],
     "custom_steering": [
-        r"^attempt 1 was asked for with: the question alone$",
-        r"^attempt 2 was asked for with: Our API refused that\.",
+        r"^attempt 1 was sent with: no correction$",
+        r"^attempt 2 was sent with: Our API refused that\.",
         r"^reply: ToolCall\(tool='get_weather', .*Phoenix",
     ],
     "error_handling": [
-        r"^declared wrongly: .*create_refund",
+        r"^wrong declaration: .*create_refund",
         r"^reply: ToolCall\(tool='create_refund', .*order=1042, reason='broken', amount=29\.9",
         r"^rejected \(retries\) after 3 attempts: [a-z]+\.[a-z_]+",
         r"^halted \(tokens\) after \d+ tokens$",
-        r"^transport failed \(connection\), HTTP status None, asked to wait: None$",
+        r"^transport failed \(connection\), HTTP status None, retry after: None$",
     ],
     "tool_loop": [
         r"^ +user: Is it warmer in Paris or in Tokyo today\?$",
         r"^ +tool: 14 degrees celsius in Paris",
         r"^ +tool: 21 degrees celsius in Tokyo",
         r"^answer: .*14 degrees celsius in Paris.*21 degrees celsius in Tokyo",
-        r"^\d replies in \d+ asks, [1-9]\d* refused, none of them in the transcript$",
+        r"^\d replies in \d+ requests, [1-9]\d* refused, none of them in the transcript$",
     ],
 }
 

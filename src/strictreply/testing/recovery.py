@@ -1,4 +1,4 @@
-"""What :func:`strictreply.measure` found, for a person: a chart, and one HTML page."""
+"""Show the results of :func:`strictreply.measure` as a chart and as one HTML page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STYLE = (
 
 
 def recovery_chart(report: MeasureReport) -> str:
-    """Draw the share of bad replies that each style fixed, by task, as an SVG.
+    """Draw the share of bad replies that each style fixed, by task, as SVG text.
 
     A line across a bar is the Wilson interval at 95 %.
     """
@@ -36,30 +36,30 @@ def recovery_chart(report: MeasureReport) -> str:
 
 
 def recovery_page(report: MeasureReport) -> str:
-    """Write a report as one HTML page, which loads nothing."""
+    """Write a report as one HTML page that loads nothing from elsewhere."""
     facts = {
         "Model": report.model,
         "Rows": str(report.rows),
-        "Not measured to the end": str(report.unfinished or ""),
+        "Unfinished rows": str(report.unfinished or ""),
         "Failed calls": ", ".join(f"{count} {kind}" for kind, count in report.failures.items()),
     }
     chart = element("figure", _chart(report))
     firsts = (_first_row(each) for each in report.first)
     recovered = (_recovery_row(each) for each in report.by_task())
     kinds = (_recovery_row(each) for each in report.by_kind())
-    heads = ("style", "asked", "recovered", "95 %", "tokens each", "seconds each")
+    heads = ("style", "retried", "recovered", "95 %", "tokens per retry", "seconds per retry")
 
     return html.page(
         "Recovery of bad replies",
         html.facts(facts),
         element("h2", "First replies"),
-        html.findings(("task", "rows", "valid", "95 %", "faults"), firsts),
+        html.findings(("task", "rows", "valid", "95 %", "issues"), firsts),
         element("h2", "Recovered by one more request"),
         chart,
         html.findings(("task", *heads), recovered),
-        element("h2", "By the kind of fault"),
-        html.findings(("first fault", *heads), kinds),
-        element("footer", "All styles asked again for the same recorded replies."),
+        element("h2", "By the first issue"),
+        html.findings(("first issue", *heads), kinds),
+        element("footer", "All styles retried the same recorded replies."),
     )
 
 
@@ -97,7 +97,7 @@ def _chart(report: MeasureReport) -> ET.Element:
 
 
 def _rows(report: MeasureReport) -> Iterator[str | Recovery]:
-    """Yield each task, and below it what its styles came to."""
+    """Yield each task, then the results of its styles."""
     recovered = report.by_task()
     for task in report.tasks:
         yield task
