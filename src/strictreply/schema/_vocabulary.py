@@ -236,9 +236,9 @@ def json_type(value: object) -> str:
 
 
 class SchemaRule(Worded):
-    """A rule that a value breaks; an issue's code is ``args.<rule>`` or ``answer.<rule>``.
+    """The schema rules; a broken rule has the code ``args.<rule>`` or ``answer.<rule>``.
 
-    The names in braces of ``template`` are filled from the schema, never from the value.
+    The names in braces in ``template`` are filled from the schema, never from the value.
     """
 
     TYPE = "type", "must be {expected}"
@@ -255,8 +255,8 @@ class SchemaRule(Worded):
         *CORRECTED,
         Guidance(
             to_do=(
-                'Nothing, or declare the key. `extra="schema"` lets through what the schema does '
-                "not forbid."
+                'Nothing, or declare the key. `extra="schema"` accepts every key that the schema '
+                "does not forbid."
             ),
         ),
     )
@@ -281,14 +281,16 @@ class SchemaRule(Worded):
         "format",
         "must be {expected}",
         *CORRECTED,
-        Guidance(to_do='Nothing. `formats="annotate"` takes formats as a description alone.'),
+        Guidance(to_do='Nothing. `formats="annotate"` turns off the check of formats.'),
     )
     CONTENT = (
         "content",
         "must be encoded as {expected}",
         *CORRECTED,
         Guidance(
-            comes="A string with `contentEncoding` or `contentMediaType` holds something else."
+            comes=(
+                "A string is not encoded as its `contentEncoding` or `contentMediaType` demands."
+            )
         ),
     )
     MIN_ITEMS = "min_items", "must have at least {expected}"
@@ -306,13 +308,13 @@ class SchemaRule(Worded):
         *CORRECTED,
         Guidance(
             to_do=(
-                "Bound what the issue names in the schema: `maxLength` beside a slow pattern, "
-                "`maxItems`; `anyOf` with a `const` in each form is quick."
+                "In the schema, limit the size of what the issue names: `maxLength` next to a slow "
+                "pattern, `maxItems` for an array. `anyOf` is fast if each form has a `const`."
             ),
             comes=(
-                "A value would take too much work: a long text for its pattern, a number of very "
-                "many digits, or many values for the choices (`anyOf`, `oneOf`) of its schema. "
-                "The message says which, and the path is its place."
+                "Checking a value would take too much work: a text is too long for its pattern, a "
+                "number has too many digits, or there are too many values for the choices "
+                "(`anyOf`, `oneOf`) of the schema. The message says which."
             ),
         ),
     )
@@ -321,8 +323,8 @@ class SchemaRule(Worded):
         "may have more faults: it is too large or too complex to examine all of it",
         *CORRECTED,
         Guidance(
-            to_do="Nothing: the reply is refused, and retried.",
-            comes="Comes beside other issues, where a value is too large to look for more.",
+            to_do="Nothing: the reply is rejected and retried.",
+            comes="Added to other issues if a value is too large to look for more of them.",
         ),
     )
     INVALID = (
@@ -330,8 +332,8 @@ class SchemaRule(Worded):
         "must fit the schema",
         *CORRECTED,
         Guidance(
-            to_do="The words are those of your own check: make them say what to change.",
-            comes="A model's own validator or a tool's `check` refused the arguments.",
+            to_do="The message is from your own check: make it say what to change.",
+            comes="A validator of your pydantic model, or the tool's `check`, rejected the value.",
         ),
     )
     UNREADABLE = (
@@ -339,8 +341,8 @@ class SchemaRule(Worded):
         "must be plain JSON",
         *CORRECTED,
         Guidance(
-            to_do="Nothing: this code is only for values that no JSON text can express.",
-            comes="A mapping that was given to `contract.check` has a value that is not JSON.",
+            to_do="Nothing: replies of a model never have this code.",
+            comes="A mapping passed to `contract.check` by your code has a value that is not JSON.",
         ),
     )
 

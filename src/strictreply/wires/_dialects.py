@@ -1,7 +1,7 @@
-"""How servers write a message otherwise than the API does, as one table with its sources.
+"""Known deviations of servers from the API in a message, as one table with sources.
 
-A row reads what can mean one thing only and could not be fixed by a retry. What a careless reader
-could take for something else has no row, such as a ``function_call`` that stands alone.
+A row accepts only what has exactly one meaning and what a retry would not fix. What could be
+misread has no row: a ``function_call`` without ``tool_calls``, for example.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 from strictreply.values._limits import JSONObject
 
 NeedsNothing: TypeAlias = Callable[[str], bool]
-"""Whether a declared tool of this name can be called without arguments."""
+"""Returns whether a declared tool of this name can be called without arguments."""
 
 _LONGEST_NUMBER = 10**40
 _STR_OR_NONE = (str, type(None))
@@ -27,14 +27,14 @@ _THOUGHTS = ("thinking", "reasoning", "redacted_thinking")
 """The types of chunks that hold thoughts: Mistral; Databricks; Anthropic behind gateways."""
 
 _OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")
-"""The names under which servers send arguments, too."""
+"""Other names under which servers send arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One way of servers to write otherwise: what they send, what is read, and a public source.
+    """One deviation of servers: what they send, how it is read, and a public source.
 
-    ``servers`` are those that the source names.
+    ``servers`` are the servers that the source names.
     """
 
     sends: str
@@ -45,9 +45,9 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class MessageDialect(Dialect):
-    """One way of servers to write a message; its reader bears the name of the row.
+    """One deviation in a message, and its reader, a function with the name of the row.
 
-    ``read`` returns the message in the API's way: the same object where it is written so already.
+    ``read`` returns the message in the form of the API: the same object, if there was no deviation.
     """
 
     read: Callable[[JSONObject, NeedsNothing], JSONObject]
@@ -509,11 +509,11 @@ def _name_and_arguments(function: object) -> list[object]:
 
 
 ANSWER_OBJECT = "content_object"
-"""The row that is read only where an answer is JSON."""
+"""The row that applies only if an answer is JSON."""
 
 DIALECTS: Mapping[str, MessageDialect] = {
     "function_call_empty": MessageDialect(
-        "an empty legacy `function_call` beside the content",
+        "an empty legacy `function_call` next to the content",
         "nothing",
         "pydantic/pydantic-ai, tests/models/cassettes/test_snowflake#0 (Snowflake)",
         _function_call_empty,
@@ -521,7 +521,7 @@ DIALECTS: Mapping[str, MessageDialect] = {
     ),
     "function_call_repeated": MessageDialect(
         "a legacy `function_call` that repeats one of the `tool_calls`",
-        "the calls alone",
+        "only the `tool_calls`",
         "MeetKai/functionary#156 (llama-cpp-python)",
         _function_call_repeated,
         servers=("llama-cpp-python",),
@@ -534,49 +534,48 @@ DIALECTS: Mapping[str, MessageDialect] = {
         servers=("Gemini",),
     ),
     "role_missing": MessageDialect(
-        "no role, or a blank one",
+        "no role, or a blank role",
         "`assistant`",
         "danny-avila/LibreChat#1221",
         _role_missing,
     ),
     "content_chunks": MessageDialect(
-        "the content as a list of text chunks, also beside chunks of thinking",
-        "the joined text; the thinking is not content, and goes back to the server",
+        "the content as a list of text chunks, possibly with chunks of thinking",
+        "the joined text; the thinking is not content, and is sent back to the server",
         "vercel/ai#13703 (Mistral, Ollama); BerriAI/litellm#9700 (Databricks)",
         _content_chunks,
         servers=("Mistral", "Ollama", "Databricks"),
     ),
     ANSWER_OBJECT: MessageDialect(
-        "an answer that must be JSON as an object, not as its JSON text",
-        "the text; where an answer is any text, the object is refused",
+        "an answer that must be JSON, as an object instead of JSON text",
+        "its JSON text; if the answer may be any text, the object is rejected",
         "posit-dev/chatlas, tests/_vcr/test_provider_cloudflare#0 (Cloudflare Workers AI)",
         _content_object,
         servers=("Cloudflare Workers AI",),
     ),
     "call_empty": MessageDialect(
-        "`tool_calls` with `{}`, null or another call that says nothing; `{}` or a blank text for "
-        "all of them",
-        "no call: the text alone, or an empty reply",
+        "`tool_calls` that contain `{}`, null or another empty call, or are `{}` or a blank text",
+        "no call: only the text, or an empty reply",
         "jjang-ai/vmlx#219 (of a stream)",
         _call_empty,
     ),
     "call_type_missing": MessageDialect(
-        "a call without a type, or with null or a blank one",
+        "a call whose type is missing, null or blank",
         "`function`",
         "EricLBuehler/mistral.rs#687",
         _each_call(_call_type_missing),
         servers=("mistral.rs",),
     ),
     "arguments_object": MessageDialect(
-        "the arguments as an object, not as its JSON text",
-        "the text",
+        "the arguments as an object instead of JSON text",
+        "its JSON text",
         "ggml-org/llama.cpp#20198; huggingface/text-generation-inference#2136",
         _each_call(_arguments_object),
         servers=("llama.cpp", "TGI"),
     ),
     "arguments_empty": MessageDialect(
-        "missing, null or blank arguments of a tool that requires none, or the text `null`, "
-        "where nothing else may hold them",
+        "missing, null or blank arguments, or the text `null`, for a tool that requires none, if "
+        "no other member can hold them",
         "`{}`",
         "ogx-ai/ogx#3560 (vLLM); simonw/llm#1164 (OpenRouter); NousResearch/hermes-agent#83937",
         _each_call(_arguments_empty),
@@ -584,33 +583,33 @@ DIALECTS: Mapping[str, MessageDialect] = {
     ),
     "call_id_number": MessageDialect(
         "a number as the id of a call",
-        "the text of the number",
+        "the number as text",
         "anomalyco/opencode#19947 (NVIDIA NIM, LM Studio)",
         _each_call(_call_id_number),
         servers=("NVIDIA NIM", "LM Studio"),
     ),
     "call_repeated": MessageDialect(
-        "a call once more: the same id, name and arguments, whatever stands around them",
-        "the call, once; what stands around it is that of the last one that has it",
+        "a call again: same id, name and arguments, other members may differ",
+        "the call, once; each other member from the last copy that has it",
         "mudler/LocalAI#9722; QuantumNous/new-api#6278 (of a stream)",
         _call_repeated,
     ),
     "call_id_shared": MessageDialect(
-        "calls of one id that are not one call: other names, or other whole arguments",
-        "the calls, the later ones under ids of ours",
+        "different calls with the same id: other names, or other complete arguments",
+        "the calls; later ones get generated ids",
         "HKUDS/nanobot#3943 (DeepSeek, Zhipu)",
         _call_id_shared,
         servers=("DeepSeek", "Zhipu"),
     ),
     "call_id_missing": MessageDialect(
-        "a call without an id, or with null or a blank one",
-        "an id of ours, unique in its conversation",
+        "a call whose id is missing, null or blank",
+        "a generated id, unique in its conversation",
         "vercel/ai#7834 (Gemini); lmstudio-ai/lmstudio-bug-tracker#830; ggml-org/llama.cpp#11992",
         _call_id_missing,
         servers=("Gemini", "LM Studio", "llama.cpp"),
     ),
 }
-"""The ways of servers that are read as the API's, by the name that an attempt records."""
+"""Accepted deviations in a message, by the name that an attempt records."""
 
 IDS_OF_SERVERS = frozenset({"call_id_number", "call_id_missing", "call_id_shared"})
-"""The rows after which no id of the message can be one that a model copied."""
+"""If one of these rows applies, the model cannot have copied the ids of the message."""

@@ -275,16 +275,16 @@ ERROR_FORMS: Mapping[str, ErrorForm] = {
         _fault,
     ),
     "message": ErrorForm(
-        "`message` alone",
+        "only `message`",
         "docs.cohere.com/reference/errors",
         ("Cohere",),
         _told,
     ),
 }
-"""The ways of servers to write an error that is the whole of a body, read in this order."""
+"""Formats of a body that consists of an error, tried in this order."""
 
 SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-"""The codes that are sent with status 429, too, though waiting does not help."""
+"""Codes for which waiting does not help, although servers send them with status 429."""
 
 _STATUS_WORDS: Mapping[int, str] = {
     # OpenAI's error types and codes, the codes of a failed response; Anthropic's types; the names
