@@ -58,6 +58,20 @@ says why the row has no result.
 | code | message |
 |---|---|"""
 
+_OWN_RULES = """## Your own rules
+
+These codes follow after the schema has accepted a value. \
+Both are *FORMAT_ERROR*
+and are corrected. Your check may also report codes of its own.
+
+| code | when |
+|---|---|
+| `args.check`, `answer.check` | A validator of your pydantic model, or the `check` of a tool, \
+raised ValueError. Its text is the message: make it say what to change. |
+| `args.not_representable`, `answer.not_representable` | The declared type would change the value \
+(round it, merge keys, drop a member), so your code would not get what the model wrote. |
+"""
+
 _DOES = {
     Remedy.CORRECT: "corrects",
     Remedy.SHORTEN: "shortens",
@@ -103,6 +117,7 @@ def codes_page() -> str:
         for code, worded in members:
             lines += _section(code, worded)
 
+    lines.append(_OWN_RULES)
     lines.append("## Agents\n")
     lines.append(
         "Faults of agents' replies, declarations and states; replies with them are corrected.\n"

@@ -163,7 +163,7 @@ def test_c7_what_nothing_can_fit_is_refused_or_warned_of(
             with warned() as words:
                 declare()
             assert len(words) == 1
-            assert "could be built; it may admit nothing; " in words[0]
+            assert "could be built; possibly no value fits it; " in words[0]
             assert f"{value_at}{place}" in words[0]
             assert "a part of" not in words[0]
 

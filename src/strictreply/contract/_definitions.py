@@ -191,7 +191,7 @@ def warn_of_misplaced(members: Mapping[str, object], tool: str, schema: str) -> 
     if not misplaced:
         return
 
-    words = f"{' and '.join(misplaced)} beside {schema}, where it has no effect"
+    words = f"{' and '.join(misplaced)} next to {schema}, where it has no effect"
     warn_of_declaration(f"the tool {printable(tool)} has {words}: move it into {schema}")
 
 

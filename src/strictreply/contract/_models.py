@@ -543,7 +543,7 @@ def document_of(adapter: Adapter, name: str) -> JSONObject:
     if imports(adapter.core_schema):
         raise ContractError(
             f"{name!r} holds an ImportString: a model could import any code that is installed; "
-            "list what it may name in a Literal or an Enum"
+            "list the allowed names in a Literal or an Enum"
         )
 
     document = inlined_root(document)

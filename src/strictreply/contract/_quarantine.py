@@ -31,7 +31,8 @@ def by_name(tools: Iterable[Tool[..., object]]) -> dict[str, Tool[..., object]]:
 def _refuse_name(tool: Tool[..., object], index: dict[str, Tool[..., object]]) -> None:
     if tool.name in CHOICES:
         raise ContractError(
-            f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)"
+            f"{tool.name!r} is a reserved word of tool_choice; "
+            "rename the tool with Tool.from_…(name=…)"
         )
 
     if tool.name in index:

@@ -103,8 +103,8 @@ def _sent_tool(
         return made
     if wanted is True:
         raise ContractError(
-            f"the tool {tool.name!r} has strict=True, and its schema has no form that {provider} "
-            f'enforces: {made.form.why}; change that, or pass strict="auto"'
+            f"the tool {tool.name!r} has strict=True, but its schema cannot be converted for "
+            f'{provider}: {made.form.why}; change the schema, or pass strict="auto"'
         )
 
     return None
@@ -157,8 +157,8 @@ def _sent_answer(answer: Answer, strict: Strict, provider: StrictProvider) -> Se
         return form
     if strict is True:
         raise ContractError(
-            f"the contract has strict=True, and its answer has no form that {provider} enforces: "
-            f'{form.why}; change that, or pass strict="auto"'
+            f"the contract has strict=True, but its answer cannot be converted for {provider}: "
+            f'{form.why}; change its schema, or pass strict="auto"'
         )
 
     return None

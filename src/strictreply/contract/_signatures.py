@@ -91,7 +91,7 @@ def read_signature(function: Callable[..., object]) -> Signature:
     """
     name = function_name(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ContractError(f"the tool {name} yields; let it return a list")
+        raise ContractError(f"the tool {name} is a generator; return a list instead")
 
     hints = hints_of(function)
     listed = _listed(function, name)
@@ -209,7 +209,7 @@ def _members(kind: Any) -> Iterator[_Parameter]:
 def _refuse_positional(parameter: inspect.Parameter, name: str) -> None:
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise ContractError(
-            f"parameter {parameter.name!r} of {name}() is given by name; write it behind the /"
+            f"parameter {parameter.name!r} of {name}() is passed by name; move it after the /"
         )
 
 
@@ -218,7 +218,7 @@ def _refuse_name(named: str, hints: Mapping[str, object], name: str) -> None:
     is_reserved = named.startswith("model_") and hasattr(BaseModel, named)
     if named.startswith("_") or is_reserved:  # its value would be lost
         alias = f"Annotated[…, Field(alias={named!r})]"
-        hint = f"rename it, and keep the name for the model with {alias}"
+        hint = f"rename it; {alias} keeps the name for the model"
         raise ContractError(f"{place} has a name that pydantic reserves; {hint}")
 
     if named not in hints:
@@ -262,8 +262,8 @@ def _refuse_unreadable(named: str, annotation: object, name: str) -> None:
     except ContractError as error:
         kind = _kind_words(annotation)
         advice = (
-            f"annotate it sr.Context[{kind}] if the program gives it with run(context=…), set it "
-            "with functools.partial, or use a type that JSON can spell"
+            f"annotate it as sr.Context[{kind}] if your program passes run(context=…), set it "
+            "with functools.partial, or use a type that JSON can express"
         )
         cause = error.__cause__ or error
         said = first_line(cause) if isinstance(cause, Exception) else ""

@@ -635,7 +635,7 @@ def _judge_event(
     own = opened.draft
     opened = restored(ask.contract, turn.request, opened)
     if opened.is_bare:
-        no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response")
+        no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a complete response")
         return NoReply(response, Invalid((no_response,)))
 
     draft = opened.draft

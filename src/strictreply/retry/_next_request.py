@@ -152,7 +152,7 @@ def next_request(
     unasked = sum(1 for _ in left)
     if unasked:
         raise ContractError(
-            f"{unasked} of {len(responses)} responses are left over: the call had ended before them"
+            f"{unasked} of {len(responses)} responses are left over: the call ended before them"
         )
 
     attempts = outcome.attempts

@@ -124,8 +124,8 @@ def _strictly(tools: list[object], how: dict[str, Any]) -> list[Tool[..., Any]]:
             tools_of(tools, are_strangers=True, **how)
             said = str(error).removesuffix(f" (at {error.path})")
             words = (
-                f"{said}; tools given to reply(), stream() or run() must be checkable: create() "
-                "sends this one as it is, and holds its calls to its name and a JSON object"
+                f"{said}; tools for reply(), stream() or run() must be checkable; create() sends "
+                "this one unchanged, and checks only that its arguments are a JSON object"
             )
             error = ContractError(words, path=error.path)
 
@@ -230,8 +230,7 @@ def _object_of(schema: object) -> Mapping[str, Any]:
 def _answer(contract: Contract, kind: object, *, is_strangers: bool = False) -> Answer:
     if type(contract.answer) is not Answer:
         raise ContractError(
-            "response_format has a schema, but the contract's answer judges by its own; "
-            "leave it out"
+            "response_format has a schema, but the contract's answer has its own; leave it out"
         )
 
     extra = contract.extra or "forbid"

@@ -423,7 +423,7 @@ class Graph:
 
             found = node.scope.lookup(reference)
             if found is None:
-                words = f"{keyword} {reference!r} leads nowhere in the schema"
+                words = f"{keyword} {reference!r} points to nothing in the schema"
                 advice = f"references are not fetched: {_advice(self.document, reference)}"
                 path = pointer(node.pointer or "", keyword)
                 raise ContractError(f"{words}; {advice}", path=path)

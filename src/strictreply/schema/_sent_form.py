@@ -195,19 +195,19 @@ class _Converter:
     def form(self, *, wraps_root: bool) -> SentForm:
         """Return the form of the whole document."""
         if not isinstance(self._document, dict):
-            raise _Unfit("", "a boolean says no type")
+            raise _Unfit("", "a boolean schema has no type")
 
         root, place = self._root(self._document)
         node = self._node(root, place, 1)
         is_object = node.sent.get("type") == "object"
         if not is_object and not wraps_root:
-            raise _Unfit("", "the root is no object")
+            raise _Unfit("", "the root is not an object")
         if not is_object:
             self._refuse_depth("", self._deepest + 1)
 
         for at, branches in self._choices:
             if not agree(branches):
-                raise _Unfit(at, "what was left out in one branch may be null in another")
+                raise _Unfit(at, "a member that is absent in one form may be null in another")
 
         # a reference inside of itself is mapped before it is known that nothing changes
         node.back = node.back if self._removed else None
@@ -244,11 +244,11 @@ class _Converter:
 
     def _target(self, reference: Any, place: str) -> JSONObject:
         if not isinstance(reference, str) or not is_pointer(reference):
-            raise _Unfit(place, "a reference leads out of the schema")
+            raise _Unfit(place, "a reference points outside the schema")
 
         found = _found(self._document, reference)
         if not isinstance(found, dict):
-            raise _Unfit(place, "a reference leads to no schema")
+            raise _Unfit(place, "a reference points to something that is not a schema")
 
         return found
 
@@ -257,26 +257,26 @@ class _Converter:
         target = self._target(schema["$ref"], place)
         siblings = {name: schema[name] for name in schema if name != "$ref"}
         if not set(siblings) <= _REMARKS:
-            raise _Unfit(place, "a reference has rules beside it")
+            raise _Unfit(place, "a reference has other rules next to it")
 
         return {**target, **siblings}
 
     def _refuse_depth(self, place: str, depth: int) -> None:
         self._deepest = max(self._deepest, depth)
         if depth > _LAST_DEPTH:
-            raise _Unfit(place, f"it is nested more than {_LAST_DEPTH} deep")
+            raise _Unfit(place, f"it is nested more than {_LAST_DEPTH} levels deep")
 
     def _node(self, schema: Any, place: str, depth: int) -> SentNode:
         """Convert the schema at a place."""
         if not isinstance(schema, dict):
-            raise _Unfit(place, "a boolean says no type")
+            raise _Unfit(place, "a boolean schema has no type")
 
         self._refuse_depth(place, depth)
         self._nodes += 1
         if self._nodes > _LAST_NODES:
-            raise _Unfit(place, f"written out it has more than {_LAST_NODES} schemas")
+            raise _Unfit(place, f"expanded, it has more than {_LAST_NODES} schemas")
         if place and isinstance(schema.get("$id"), str):
-            raise _Unfit(place, "its references have a base of their own")
+            raise _Unfit(place, "a part of it has its own $id")
 
         schema = _without_definitions(schema)
         if "$ref" in schema:
@@ -296,7 +296,7 @@ class _Converter:
         written = self._with_siblings(schema, place)
         is_inside = reference in self._open
         if is_inside and not self._rules.takes_recursion:
-            raise _Unfit(place, "the schema leads to itself")
+            raise _Unfit(place, "the schema refers to itself")
 
         at = _place_of(reference)
         if len(schema) > 1 and not is_inside:
@@ -347,7 +347,7 @@ class _Converter:
         others = {name: schema[name] for name in schema if name != "allOf"}
         is_alone = isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], dict)
         if not is_alone or not set(others) <= _REMARKS:
-            raise _Unfit(f"{place}/allOf", "several schemas hold at once")
+            raise _Unfit(f"{place}/allOf", "several schemas apply to one value")
 
         return {**parts[0], **others}
 
@@ -357,7 +357,7 @@ class _Converter:
         others = {key: schema[key] for key in schema if key != name}
         branches = schema[name]
         if len(names) > 1 or not set(others) <= _REMARKS | {"type"}:
-            raise _Unfit(place, "a choice has rules beside it")
+            raise _Unfit(place, "a union has other rules next to it")
 
         nodes = [
             self._node(branch, f"{place}/{name}/{index}", depth)
@@ -380,7 +380,7 @@ class _Converter:
         listed = [] if kinds is None else as_list(kinds)
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         if kinds is None and values is None:
-            raise _Unfit(place, "it says no type")
+            raise _Unfit(place, "it has no type")
 
         sent: JSONObject = {} if kinds is None else {"type": kinds}
         if values is not None:
@@ -410,7 +410,7 @@ class _Converter:
     def _items(self, schema: JSONObject, place: str, depth: int) -> SentNode:
         """Convert what is said of the items of an array."""
         if "prefixItems" in schema or not isinstance(schema.get("items"), dict):
-            raise _Unfit(place, "it does not say what its items are")
+            raise _Unfit(place, "it does not describe its items")
 
         items = self._node(schema["items"], f"{place}/items", depth + 1)
         return SentNode(
@@ -428,11 +428,11 @@ class _Converter:
             schema.get("additionalProperties") is False and "patternProperties" not in schema
         )
         if not is_closed or not isinstance(members, dict):
-            raise _Unfit(place, "it may have members that it does not name")
+            raise _Unfit(place, "it allows members that it does not name")
 
         demanded = schema.get("required", [])
         if not isinstance(demanded, list) or not set(demanded) <= set(members):
-            raise _Unfit(place, "it demands members that it does not name")
+            raise _Unfit(place, "it requires members that it does not name")
 
         nodes: dict[str, SentNode] = {}
         absent: list[str] = []
@@ -476,7 +476,7 @@ class _Converter:
         if not admits_null(self._document, member):
             return False
         if not isinstance(member, dict) or member.get("default", 0) is not None:
-            raise _Unfit(place, "null and absence cannot be told apart")
+            raise _Unfit(place, "null and a missing member could not be distinguished")
 
         return True
 
@@ -520,7 +520,7 @@ def admits_null(document: Any, schema: Any, depth: int = 0) -> bool:
     if not isinstance(schema, dict):
         return schema is not False
     if depth > _LAST_REFERENCES or any(name in schema for name in ("$dynamicRef", "$recursiveRef")):
-        raise _Unfit("", "whether a member may be null cannot be told")
+        raise _Unfit("", "it is unclear whether a member may be null")
 
     def admits(inner: Any) -> bool:
         return admits_null(document, inner, depth + 1)

@@ -332,8 +332,8 @@ class SchemaRule(Worded):
         "must fit the schema",
         *CORRECTED,
         Guidance(
-            to_do="The message is from your own check: make it say what to change.",
-            comes="A validator of your pydantic model, or the tool's `check`, rejected the value.",
+            to_do="Nothing: the reply is rejected and retried.",
+            comes="The value breaks the schema, but the broken rule could not be named.",
         ),
     )
     UNREADABLE = (

@@ -351,7 +351,11 @@ class Code(Worded):
         Guidance(to_do="Change the prompt: the provider would filter a retry, too."),
     )
 
-    ENVELOPE_MALFORMED = "envelope.malformed", "the response must be {expected}", *_BROKEN_RESPONSE
+    ENVELOPE_MALFORMED = (
+        "envelope.malformed",
+        "the response is malformed: expected {expected}",
+        *_BROKEN_RESPONSE,
+    )
     ENVELOPE_AMBIGUOUS = (
         "envelope.ambiguous",
         "the response has two meanings: {what}",
@@ -369,7 +373,7 @@ class Code(Worded):
     )
     ENVELOPE_CHOICES = (
         "envelope.choices",
-        "the response must hold exactly one choice",
+        "the response must have exactly one choice",
         *_BROKEN_RESPONSE,
     )
     ENVELOPE_ERROR = (

@@ -30,7 +30,7 @@ def register_api(wire: Wire) -> None:
     """Make an API known under the name of its wire; raise ContractError where one has that name."""
     if WIRES.setdefault(wire.name, wire) is not wire:
         raise ContractError(
-            f"another API is registered as {wire.name!r}; give this wire a name of its own"
+            f"another API is already registered as {wire.name!r}; give this wire another name"
         )
 
 

@@ -123,7 +123,7 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     if code is not None:
         return refused(code, "/stop_reason", found=quote(_told_end(plain)))
     if not isinstance(reason, str | None):
-        expected = "one with a stop_reason of text"
+        expected = "a string as stop_reason"
         return refused(Code.ENVELOPE_MALFORMED, "/stop_reason", expected=expected)
 
     if isinstance(content, str) and needs_nothing is not None:
@@ -230,7 +230,7 @@ def _told_end(message: JSONObject) -> object:
 
 def _misshapen(content: object) -> Iterator[Issue]:
     if not isinstance(content, list):
-        expected = "an array of blocks as its content"
+        expected = "an array of blocks as content"
         found = quote(content)
         yield Issue.of(Code.ENVELOPE_MALFORMED, "/content", expected=expected, found=found)
         return
@@ -238,7 +238,7 @@ def _misshapen(content: object) -> Iterator[Issue]:
     for index, block in enumerate(content):
         at = pointer("/content", index)
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-            expected = "a block with its type"
+            expected = "a block with a type"
             yield Issue.of(Code.ENVELOPE_MALFORMED, at, expected=expected, found=quote(block))
         elif block["type"] == "text" and not isinstance(block.get("text"), str | None):
             yield Issue.of(Code.REPLY_CONTENT, at, found=quote(block))

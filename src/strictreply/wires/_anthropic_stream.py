@@ -144,7 +144,7 @@ class MessagesAssembly(Assembly):
         if isinstance(chunk, dict) and self.reads("event_without_type"):
             self.is_ignored = True
         else:
-            self._refuse("an event with its type", chunk)
+            self._refuse("an event with a type", chunk)
 
     def _add_behind(self, kind: object, chunk: JSON) -> None:
         """Take an event behind the end: another message is none that was asked for."""
@@ -153,7 +153,7 @@ class MessagesAssembly(Assembly):
         if kind == STOP and self.reads("stop_repeated"):
             return
         if not self._is_behind and (kind != START or not self.reads("message_behind_end")):
-            self._refuse("nothing behind its end", chunk)
+            self._refuse("nothing after its end", chunk)
 
         self._is_behind = True
 
@@ -170,7 +170,7 @@ class MessagesAssembly(Assembly):
     def _start(self, event: JSONObject) -> None:
         message = event.get("message")
         if not isinstance(message, dict) or not isinstance(message.get("content", []), list):
-            self._refuse("a message_start with its message", event, "/message")
+            self._refuse("a message_start with a message", event, "/message")
         elif self.message is None:
             self.message = message
             self._place(None, is_frame=True)
@@ -192,7 +192,7 @@ class MessagesAssembly(Assembly):
         if not missing:
             return
         if not self.reads("start_incomplete"):
-            self._refuse("a message with its content", event, "/message")
+            self._refuse("a message with content", event, "/message")
             return
 
         self.message = message | missing
@@ -206,10 +206,10 @@ class MessagesAssembly(Assembly):
         block = event.get("content_block")
         index = self._index_of(event, len(self.blocks))
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-            self._refuse("a content_block with its type", event, "/content_block")
+            self._refuse("a content_block with a type", event, "/content_block")
             return
         if index is None or index in self.blocks:
-            self._refuse("an index of its own for each block", event, "/index")
+            self._refuse("a different index for each block", event, "/index")
             return
 
         self._close_open()
@@ -246,7 +246,7 @@ class MessagesAssembly(Assembly):
             if not held.is_ended and self.reads("block_stop_missing"):
                 held.is_ended = True
             elif not held.is_ended:
-                self._refuse("the end of a block before the next", held.block, "/content")
+                self._refuse("the end of a block before the next one", held.block, "/content")
 
     def _index_of(self, event: JSONObject, otherwise: int | None) -> int | None:
         """Return the index of an event; the one that can be meant where it has none."""
@@ -267,12 +267,12 @@ class MessagesAssembly(Assembly):
             self.is_ignored = True
             return None
         if held is None or (held.is_ended and not is_end):
-            self._refuse("an event of a block that was begun", event, "/index")
+            self._refuse("an event of a block that has started", event, "/index")
             return None
         if held.is_ended:
             self.is_ignored = self.reads("block_stop_repeated")
             if not self.is_ignored:
-                self._refuse("one end of a block", event, "/index")
+                self._refuse("one end for each block", event, "/index")
             return None
 
         self._renumber(event, held)
@@ -286,7 +286,7 @@ class MessagesAssembly(Assembly):
         if index is None or self.reads("index_gap"):
             self.passed = (self.passed or event) | {"index": held.place}
         else:
-            self._refuse("the blocks counted from 0", event, "/index")
+            self._refuse("blocks that are counted from 0", event, "/index")
 
     def _add_delta(self, event: JSONObject) -> None:
         held = self._held(event)
@@ -294,7 +294,7 @@ class MessagesAssembly(Assembly):
         if held is None:
             return
         if not isinstance(delta, dict):
-            self._refuse("a delta with its type", event, "/delta")
+            self._refuse("a delta with a type", event, "/delta")
             return
 
         written = delta.get("partial_json")
@@ -302,7 +302,7 @@ class MessagesAssembly(Assembly):
             self.refuse(Code.JSON_NOT_TEXT, "/delta/partial_json", found=quote(written))
             return
         if _OF_OTHERS.get(held.kind, "") in delta or not _is_typed(delta):
-            self._refuse("a delta of the type of its block", event, "/delta")
+            self._refuse("a delta that matches the type of its block", event, "/delta")
             return
         pieces = [delta[name] for name in _PIECES if name in delta]
         if pieces and all(piece is None for piece in pieces):
@@ -354,7 +354,7 @@ class MessagesAssembly(Assembly):
         """Take how the message ends, and what it has used so far."""
         delta = event.get("delta")
         if self.message is None or not isinstance(delta, dict):
-            self._refuse("a message_delta of a message that was begun", event, "/delta")
+            self._refuse("a message_start before message_delta", event, "/delta")
             return
 
         self._close_open()

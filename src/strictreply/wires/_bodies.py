@@ -79,7 +79,7 @@ def not_asked(expected: str, content_type: str, body: bytes) -> Issue:
     elif begun.startswith(EVENT_FIELDS):
         kind = "text/event-stream"
     elif begun.startswith((b"{", b"[")) and expected == JSON_OBJECT and _is_json(kind):
-        kind = "JSON that is cut, too large or not strict"
+        kind = "JSON that is cut off, too large or not strict"
 
     words = f"{expected}, not {kind}"
     # of an empty body the content type is all that there is

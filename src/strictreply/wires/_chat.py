@@ -244,7 +244,7 @@ def _open_message(
         reasons = [None]
     if not isinstance(reasons[0], str | None):
         at = "/choices/0/finish_reason"
-        expected = "one with a finish_reason of text"
+        expected = "a string as finish_reason"
         return refused(Code.ENVELOPE_MALFORMED, at, expected=expected)
 
     is_bare = choice is None

@@ -119,7 +119,7 @@ class ChatAssembly(Assembly):
         self.delta = {}
         self.is_text_alone = False
         if not isinstance(chunk, dict):
-            expected = "a chunk of a stream, an object"
+            expected = "an object as chunk"
             self.refuse(Code.ENVELOPE_MALFORMED, "", expected=expected, found=quote(chunk))
             return
 
@@ -139,7 +139,7 @@ class ChatAssembly(Assembly):
         for part in parts:
             index = self._choice_index(part)
             if index is None or (index in came and not self.reads("choice_repeated")):
-                expected = "a choice with its index"
+                expected = "choices with different indexes"
                 found = quote(part)
                 self.refuse(Code.ENVELOPE_MALFORMED, "/choices", expected=expected, found=found)
                 return
@@ -399,7 +399,7 @@ class _Choice:
             return None
 
         if not self.goes_on and not self.reads("finish_repeated"):
-            expected = "nothing after its finish_reason"
+            expected = "nothing after the finish_reason"
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
 
         self.reason = min((self.reason, reason), key=_rank)
@@ -429,7 +429,7 @@ class _Choice:
         if behind_end and not is_blank([delta.get(name) for name in _TEXTS]):
             is_white = not delta.get("refusal") and _is_white(delta.get("content"))
             if not is_white or not self.reads("blank_behind_end"):
-                expected = "nothing after its finish_reason"
+                expected = "nothing after the finish_reason"
                 return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
 
             delta = delta | {"content": None}
@@ -518,11 +518,11 @@ class _Choice:
 
             piece = self.calls.add(call, behind_end=behind_end)
             if piece is None and behind_end:
-                expected = "nothing after its finish_reason"
+                expected = "nothing after the finish_reason"
                 return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
             if piece is None and self.calls.is_unplaced:
                 # no repeat would change how the server writes
-                what = "a piece of a call does not say of which call it is"
+                what = "a piece does not say to which call it belongs"
                 at = "/choices/0/tool_calls"
                 return Issue.of(Code.ENVELOPE_AMBIGUOUS, at, what=what, found=quote(call))
             if piece is None:
@@ -531,7 +531,7 @@ class _Choice:
                     label = len(self.calls.drafts)
 
                 at = pointer("/tool_calls", label)
-                expected = "pieces of one call under one index"
+                expected = "sent in pieces with the same index"
                 return Issue.of(Code.CALL_MALFORMED, at, expected=expected, found=quote(call))
 
             pieces.append(piece)
@@ -562,11 +562,11 @@ class _Choice:
 
         if not self._is_told_by(message):
             # a server that writes such a message does so each time
-            what = "a message says something else than the deltas before it"
+            what = "a message contradicts the deltas before it"
             at = "/choices/0/message"
             return Issue.of(Code.ENVELOPE_AMBIGUOUS, at, what=what, found=quote(message))
         if not self.reads("message_repeated"):
-            expected = "deltas without their message"
+            expected = "deltas, without a message in addition"
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
 
         others = {name: message[name] for name in message if name not in _OF_A_MESSAGE}

@@ -273,7 +273,7 @@ def is_same_json(one: object, other: object) -> bool:
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a member comes twice")
+        raise ValueError("a member occurs twice")
 
     return members
 

@@ -97,7 +97,7 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
 
     status = plain.get("status")
     if status is not None and not isinstance(status, str):
-        expected = "a status, a text"
+        expected = "a string as status"
         return refused(Code.ENVELOPE_MALFORMED, "/status", expected=expected, found=quote(status))
 
     is_strict = needs_nothing is None
@@ -107,7 +107,9 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     if fault is not None:
         return Invalid((fault,))
     if is_strict and (missing := _missing_in(plain)):
-        return refused(Code.ENVELOPE_MALFORMED, missing, expected="what the API says there")
+        return refused(
+            Code.ENVELOPE_MALFORMED, missing, expected="the value that the API specifies here"
+        )
 
     came = _message_in(whole, is_strict=is_strict) or {}
     read: object = came
@@ -280,7 +282,7 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
 
 def _misshapen(output: object) -> Iterator[Issue]:
     if not isinstance(output, list):
-        expected = "an array of items as its output"
+        expected = "an array of items as output"
         found = quote(output)
         yield Issue.of(Code.ENVELOPE_MALFORMED, "/output", expected=expected, found=found)
         return
@@ -289,7 +291,7 @@ def _misshapen(output: object) -> Iterator[Issue]:
         at = pointer("/output", index)
         kind = peek(item, "type")
         if not isinstance(item, dict) or not isinstance(kind, str) or not kind.strip():
-            expected = "an item with its type"
+            expected = "an item with a type"
             yield Issue.of(Code.ENVELOPE_MALFORMED, at, expected=expected, found=quote(item))
         elif kind == "message":
             yield from _misshapen_message(item, at)

@@ -75,7 +75,7 @@ class StreamedItems(Assembly):
             return
 
         if not isinstance(item, dict):
-            self._refuse("an item under an index of its own", event)
+            self._refuse("an item with its own index", event)
             return
 
         index = event.get("output_index")
@@ -87,7 +87,7 @@ class StreamedItems(Assembly):
 
         is_plain = label is not None and isinstance(index, int) and label not in self._places
         if not is_plain and not self.reads("output_index"):
-            self._refuse("an item under an index of its own", event)
+            self._refuse("an item with its own index", event)
             return
 
         same = None if label is None else self.at(label)
@@ -96,7 +96,7 @@ class StreamedItems(Assembly):
             self.is_ignored = True  # it is added again
             return
         if same is not None and is_renamed(same, item):
-            self._refuse("a call of one name", event)
+            self._refuse("one name for a call", event)
             return
 
         held = self._open(item, label)

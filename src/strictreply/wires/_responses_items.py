@@ -277,7 +277,7 @@ def is_same_written(one: object, other: object) -> bool:
 def _members(pairs: list[tuple[str, JSON]]) -> JSONObject:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a member comes twice")
+        raise ValueError("a member occurs twice")
 
     return members
 

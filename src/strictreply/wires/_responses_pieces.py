@@ -113,7 +113,7 @@ class StreamedPieces(StreamedItems):
             part = max(held.texts)
             self.passed = event | {"content_index": part}
             if text not in (held.whole_text, held.text(part)):
-                self._disagree(held, "the text that its deltas were", text)
+                self._disagree(held, "the same text as in its deltas", text)
             return
 
         if isinstance(text, str) and not is_known:
@@ -123,7 +123,7 @@ class StreamedPieces(StreamedItems):
                 passed = {name: value for name, value in self.passed.items() if name != "text"}
                 self.passed = passed | {"type": "response.output_text.delta"}
         elif not is_known or held.text(index) != text:
-            self._disagree(held, "the text that its deltas were", text)
+            self._disagree(held, "the same text as in its deltas", text)
 
     def _disagree(self, held: Item, expected: str, found: object) -> None:
         """Take a word that is another than the events before: the terminal event decides."""
@@ -184,7 +184,7 @@ class StreamedPieces(StreamedItems):
             self.is_ignored = True
             return
         if not isinstance(piece, str) or held.kind not in WRITTEN:
-            self._refuse("a piece of what a call holds", event)
+            self._refuse("a piece of the arguments or the input of a call", event)
             return
 
         if held.is_whole and not self._strict and self.reads("arguments_repeated"):
@@ -209,7 +209,7 @@ class StreamedPieces(StreamedItems):
         if isinstance(text, str) and not held.whole_written and not held.is_whole:
             self._write(held, event | {"delta": text})
         elif not held.may_be(text):
-            self._disagree(held, "what its deltas were", text)
+            self._disagree(held, "the same content as in its deltas", text)
 
         name = event.get("name")
         if name and held.names and name not in held.names:
@@ -227,7 +227,7 @@ class StreamedPieces(StreamedItems):
         held = self._of_item(event, item) if isinstance(item, dict) else None
         if held is None or not isinstance(item, dict):
             if self.fault is None:
-                self._refuse("the item that was added, as its events said it", event)
+                self._refuse("the item that was added, with the content of its events", event)
             return
 
         self.current = held
@@ -237,7 +237,7 @@ class StreamedPieces(StreamedItems):
             return
 
         if held.is_done or not is_same:
-            self._disagree(held, "the item that was added, as its events said it", event)
+            self._disagree(held, "the item that was added, with the content of its events", event)
 
         text = text_of([item]) if held.is_answer and not held.texts else None
         if text and item.get("phase") in ANSWERING:

@@ -204,7 +204,7 @@ def read_request(request: JSONObject) -> JSONObject:
 
     if request.get("background"):
         raise ContractError(
-            "background=True brings no reply that could be judged; make the call without it"
+            "background=True returns no reply to validate; make the call without it"
         )
 
     if request.get("input") is not None and request.get("messages"):

@@ -123,7 +123,7 @@ class ResponsesAssembly(StreamedPieces):
         whole = completing.event(event)
         for row, place in completing.rows.items():
             if not self.reads(row):
-                self._refuse("what the API says there", event, place)
+                self._refuse("the value that the API specifies here", event, place)
                 return chunk
 
         return whole
@@ -133,7 +133,7 @@ class ResponsesAssembly(StreamedPieces):
             self.is_ignored = True
             self._last_words = error_of(event)
         else:
-            self._refuse("an event with its type", event)
+            self._refuse("an event with a type", event)
 
     def _add_typed(self, kind: str, event: JSONObject) -> None:
         handle = self.handlers.get(kind.removeprefix("response."))
@@ -221,7 +221,7 @@ class ResponsesAssembly(StreamedPieces):
             if self.reads("event_without_response"):
                 self.is_ignored = True
             else:
-                self._refuse("an event with its response", event)
+                self._refuse("an event with a response", event)
             return
 
         known = self.around.get("id") or response.get("id")
@@ -261,7 +261,7 @@ class ResponsesAssembly(StreamedPieces):
 
         for held in self.items:
             if held.later and not held.is_repeated:
-                self._refuse("nothing behind what its end said", "".join(held.later), "/output")
+                self._refuse("nothing after its end", "".join(held.later), "/output")
                 return
 
         output = self.around.get("output")
@@ -274,7 +274,7 @@ class ResponsesAssembly(StreamedPieces):
         is_completed = ending == "completed" == self.around.get("status", ending)
         self.around["output"] = items_made(self.items, is_completed=is_completed)
         if any(held.disagrees or not is_as_told(held, held.whole()) for held in self.items):
-            self._refuse("the items that its events were", self.around["output"], "/output")
+            self._refuse("the same items as in its events", self.around["output"], "/output")
 
     def _end_with(self, output: object) -> None:
         """Hold the terminal output to what the events showed and streamed."""
@@ -288,7 +288,7 @@ class ResponsesAssembly(StreamedPieces):
 
         is_alike = not is_unrefused and says_the_same(self.items, output)
         if not is_alike or not self.reads("events_disagree"):
-            self._refuse("the items that its events were", output, "/output")
+            self._refuse("the same items as in its events", output, "/output")
 
     def _add_behind(self, event: JSON) -> None:
         """Take an event behind the end, which may not contradict it.
@@ -308,7 +308,7 @@ class ResponsesAssembly(StreamedPieces):
         elif not isinstance(event, dict) or not isinstance(kind, str):
             self._add_untyped(event)
         elif kind.startswith("response.") and not self.reads("repeated_behind_end"):
-            self._refuse("nothing behind its end", event)
+            self._refuse("nothing after its end", event)
         elif kind.removeprefix("response.") not in (*LIFECYCLE, *ENDS):
             self._add_item_behind(event)
 
