@@ -373,7 +373,7 @@ def _prefix(before: Correction | None, bad: BadReply) -> tuple[Message, ...]:
 def _replay(
     replay: Replay, before: Correction | None, bad: BadReply, scope: Scope | None
 ) -> tuple[Draft, Scope | None]:
-    """Return the bad reply as it is replayed, and what of it is retried alone."""
+    """Return the invalid reply in the form that is replayed, and the part that is retried."""
     if not bad.is_bound:
         seen = None if scope is None else shown(scope, replay, with_text=bad.is_told)
         return bad.draft if seen is None else seen.draft, seen
@@ -385,11 +385,11 @@ def _replay(
 
 
 def _raises(ask: CallPlan, before: Correction | None, bad: BadReply) -> tuple[int, bool]:
-    """Return how often the token limit is raised next, and whether it may be raised once more."""
+    """Return how often the token limit is raised next, and whether it may be raised again."""
     raises = 0 if before is None else before.raises
     grows = before is None or before.grows
     if bad.limit_refused:
-        # it is taken back, and not raised any more: the reply can only become shorter
+        # the last raise is undone, and no other follows: only the reply can become shorter
         return raises - 1, False
 
     is_cut = any(issue.remedy is Remedy.SHORTEN for issue in bad.issues)
@@ -398,7 +398,7 @@ def _raises(ask: CallPlan, before: Correction | None, bad: BadReply) -> tuple[in
 
 
 def consult_for(ask: CallPlan, bad: BadReply | None, step: Again) -> Consult | None:
-    """Return whom to ask for the words of a correction; None where they are ours."""
+    """Return the effect that asks a human for a correction; None if the steering writes it."""
     if bad is None or step.tier == 0 or ask.policy.ask_human is None:
         return None
 
