@@ -57,7 +57,7 @@ class Signature:
     """The annotations of the parameters that a framework supplies, by name."""
 
     def arguments(self, args: BaseModel) -> tuple[list[object], dict[str, object]]:
-        """Spread an instance of ``model`` into positional and named arguments of the function."""
+        """Return the positional and named arguments of the function for an instance."""
         values = vars(args)  # not getattr, which would warn for a deprecated field
         left_out = self.optional - args.model_fields_set
         named = {name: values[name] for name in self.model.model_fields if name not in left_out}
