@@ -56,7 +56,7 @@ def _closing(prefixes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _named(form: str) -> tuple[str, ...]:
-    """Return the forms of a tag whose attribute is the name: to its end, or with more in it."""
+    """Return the forms of a tag with the name as its attribute, ending there or with more."""
     return f"{form} >", f"{form} />", form
 
 

@@ -225,7 +225,7 @@ def _declared_part(partial: Partial[object], form: SentForm) -> Partial[object] 
 
 
 class _Followed:
-    """One JSON text held to a place; ``explain`` judges what was read when it is refused."""
+    """One JSON text at a place of the reply; ``explain`` judges it when it is rejected."""
 
     def __init__(
         self, limits: Limits, place: Place, explain: _Explain, at: str, names: Collection[str]

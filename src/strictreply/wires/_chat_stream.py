@@ -1,22 +1,22 @@
-"""A streamed chat completion: its chunks are put together into a completion.
+"""Assembles the chunks of a streamed chat completion.
 
-How a stream is read, in the order in which it comes:
+The rules, in the order of a stream:
 
-- An *event* without choices says nothing of the reply. A stream of only such events has no reply.
-- *Choices* of one index in a chunk say one after the other what they would say in two chunks.
-- A *choice* without a delta adds nothing, unless it has a whole message: all of the reply, or what
-  came of it once more.
-- Null and empty values say nothing. A role that comes again says nothing.
-- A content is texts, lists of texts and thoughts, or one object where nothing else of it comes.
-- Calls are put together by :mod:`~strictreply.wires._chat_calls`, texts and thoughts by
-  :mod:`~strictreply.wires._chat_content`.
-- A *finish reason* makes the reply whole, also where ``[DONE]`` never comes. Behind it usage, blank
-  pieces and repeats say nothing, and a further call counts. Where each chunk has one, it says
-  nothing, and ``[DONE]`` alone makes the reply whole.
+- An *event* without choices is not part of the reply. A stream of only such events has no reply.
+- Several *choices* with one index in a chunk are read like choices in several chunks.
+- A *choice* without a delta adds nothing, unless it has a whole message: the whole reply, or a copy
+  of what was received.
+- Null and empty values add nothing, and neither does a repeated role.
+- A content is texts, lists of texts and thoughts, or a single object.
+- :mod:`~strictreply.wires._chat_calls` assembles calls, :mod:`~strictreply.wires._chat_content`
+  texts and thoughts.
+- A *finish reason* completes the reply, even without ``[DONE]``. After it, usage, blank pieces and
+  repetitions add nothing, and another call counts. If each chunk has a finish reason, only
+  ``[DONE]`` completes the reply.
 
-What has two meanings is refused, such as text behind the end. Of several finish reasons the worst
-counts: a cut beside a good end is a cut. What the API itself does not send is a row of
-:data:`~strictreply.wires._stream_dialects.STREAM_DIALECTS`; a strict reading refuses it.
+Ambiguous streams are rejected, such as text after the end. Of several finish reasons the worst
+counts. Everything that the API itself does not send is a row of
+:data:`~strictreply.wires._stream_dialects.STREAM_DIALECTS`, which strict reading rejects.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _SAID = ("content", "tool_calls", "function_call", "refusal")
 _NO_ANSWER = ("tool_calls", "function_call", "refusal")
 _TEXTS = ("content", "refusal")
 
-# members that are read, each by a method of its own
+# members that have their own methods
 _OF_A_CHOICE = frozenset({"index", "delta", "message", "finish_reason", "logprobs"})
 _OF_A_DELTA = frozenset({"role", "content", "refusal", "tool_calls"})
 _OF_A_MESSAGE = frozenset({"role", *_SAID})
 
 
 class ChatAssembly(Assembly):
-    """The chunks of one stream so far, put together."""
+    """The chunks of one stream so far, assembled."""
 
     def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
         super().__init__(names, strict=strict)
@@ -61,7 +61,7 @@ class ChatAssembly(Assembly):
         self._choices: dict[int, _Choice] = {}
 
     def add(self, chunk: JSON) -> None:
-        """Take one chunk."""
+        """Add one chunk."""
         self.passed = None
         self.is_ignored = False
         self.is_piece = self._add_piece(chunk)
@@ -69,7 +69,7 @@ class ChatAssembly(Assembly):
             self._add_chunk(chunk)
 
     def end(self, *, is_told: bool = False) -> None:
-        """Take the end of the stream; without ``[DONE]`` a finish reason says that it is whole."""
+        """End the stream; without ``[DONE]``, a finish reason shows that it is complete."""
         if is_told:
             self.is_done = True
             return
@@ -80,9 +80,9 @@ class ChatAssembly(Assembly):
             self.is_done = self.reads("done_missing")
 
     def _add_piece(self, chunk: JSON) -> bool:
-        """Take a chunk that only goes on with a text, as nearly all do; return False for any other.
+        """Add a chunk that only continues a text; return False for any other chunk.
 
-        It runs once for each token of a reply: exact types are asked for, which is fastest.
+        It runs once for each token of a reply, so it compares exact types, which is fastest.
         """
         if type(chunk) is not dict or "error" in chunk:
             return False
@@ -115,7 +115,7 @@ class ChatAssembly(Assembly):
         return size > 0
 
     def _add_chunk(self, chunk: JSON) -> None:
-        """Take any chunk; ``fault`` reports what is wrong with it."""
+        """Add any chunk; ``fault`` reports what is wrong with it."""
         self.delta = {}
         self.is_text_alone = False
         if not isinstance(chunk, dict):
@@ -131,7 +131,7 @@ class ChatAssembly(Assembly):
 
         told = {} if is_headed(chunk, CHUNK) else head_in(self._around)
         keep_last(self._around, chunk)
-        if told:  # what the chunk has in its place is not such a member
+        if told:  # a wrong value in its place is not such a member
             self._around |= told | head_in(chunk)
 
         is_behind_end = self.reason is not None
@@ -147,7 +147,7 @@ class ChatAssembly(Assembly):
             came.add(index)
             self._add_choice(index, part)
 
-        # what stands around a reply alone, such as a filter's results, is passed on as it comes
+        # members around the reply, such as a filter's results, are passed on
         if not parts:
             self.is_text_alone = not is_behind_end and not chunk.get("usage")
         elif len(came) < len(parts):
@@ -162,14 +162,14 @@ class ChatAssembly(Assembly):
 
     @property
     def _head(self) -> JSONObject:
-        """What chunks say that have no head of their own: what others have said, else ours."""
+        """Return the head for chunks without one: that of other chunks, else a generated one."""
         if self._made is None:
             self._made = made_head(self.model)
 
         return self._made | head_in(self._around)
 
     def _add_event(self, event: JSONObject) -> None:
-        """Take an event without choices: an error, a usage, or nothing of the reply."""
+        """Add an event without choices: an error, a usage, or something outside of the reply."""
         self._last_event = event
         if event.get("object") == "error" and not self.is_over:  # vLLM's older form
             self._around["error"] = event
@@ -183,7 +183,7 @@ class ChatAssembly(Assembly):
             self.refuse(Code.ENVELOPE_CHOICES, "/choices", found=quote(event.get("choices")))
 
     def _choice_index(self, part: object) -> int | None:
-        """Return the index of a choice, 0 where it has none; None when it cannot be read."""
+        """Return the index of a choice, 0 if it has none, None if it cannot be read."""
         if not isinstance(part, dict):
             return None
         if "index" not in part:
@@ -220,25 +220,25 @@ class ChatAssembly(Assembly):
 
     @property
     def has_thoughts(self) -> bool:
-        """Whether thoughts came that may be signed."""
+        """Whether thoughts were received that may be signed."""
         choice = self._choices.get(0)
         return choice is not None and bool(choice.beside.has_thoughts or choice.content.parts)
 
     @property
     def reason(self) -> JSON:
-        """The finish reason, None as long as none came."""
+        """The finish reason; None if there is none yet."""
         return self._choices[0].reason if 0 in self._choices else None
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
-        """Return the completion that the chunks make.
+        """Return the completion that the chunks make up.
 
-        Without its end, or not ``is_whole``, it is one that broke off.
+        Without an end, or if not ``is_whole``, it is a completion that broke off.
         """
         sound = is_whole and self.is_done
         choices: list[JSON] = [
             self._choices[index].whole(index, sound=sound) for index in sorted(self._choices)
         ]
-        # without any choice the last event is all that there is to show
+        # without any choice, the last event is all there is
         shown = self._around if choices else self._last_event | self._around
         around = {name: value for name, value in shown.items() if name != "choices"}
         if self._made is not None:
@@ -260,15 +260,15 @@ class _Choice:
     """
 
     reads: Reads
-    """Records the ways of servers that are needed, and says which may be read."""
+    """Records the deviations that are needed, and returns whether they may be accepted."""
     calls: CallDrafts
     """Its calls."""
     content: Content = field(default_factory=Content)
     """Its content."""
     around: JSONObject = field(default_factory=dict[str, JSON])
-    """What stands around its message."""
+    """The members around its message."""
     role: JSON = None
-    """The role as it came; None until then."""
+    """The role; None if not yet received."""
     beside: Members = field(default_factory=Members)
     """The other members of its message."""
     logprobs: Members = field(default_factory=Members)

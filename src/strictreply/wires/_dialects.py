@@ -56,9 +56,9 @@ class MessageDialect(Dialect):
 def in_api_form(
     message: object, needs_nothing: NeedsNothing, *, bare: bool = False
 ) -> tuple[object, tuple[str, ...]]:
-    """Return a message as the API would have it, and the names of the rows needed for that.
+    """Return a message in the form of the API, and the names of the rows that were needed.
 
-    A ``bare`` one need not have a role.
+    A ``bare`` message need not have a role.
     """
     original = None if type(message) is dict and _is_in_api_form(message) else object_in(message)
     if original is None:
@@ -80,9 +80,9 @@ def in_api_form(
 
 
 def _is_in_api_form(message: JSONObject) -> bool:
-    """Return whether no row can apply, which is nearly always so.
+    """Return whether certainly no row applies, which is the common case.
 
-    To try each row would cost a third of judging the reply.
+    Trying each row would cost a third of judging the reply.
     """
     if message.get("role") != "assistant" or message.get("function_call"):
         return False
@@ -113,9 +113,9 @@ def _is_in_api_form(message: JSONObject) -> bool:
 
 
 def text_in(content: object) -> str | None:
-    """Return the text of a content; of a list, the joined text chunks beside thoughts.
+    """Return the text of a content; of a list, the joined text chunks without thoughts.
 
-    None for a list with any other chunk, and for what is neither a text nor a list.
+    None for a list with any other chunk, and for a value that is neither a text nor a list.
     """
     if isinstance(content, str):
         return content
@@ -135,9 +135,9 @@ def text_in(content: object) -> str | None:
 
 
 def thoughts_in(content: object) -> list[JSONObject]:
-    """Return the chunks of a content that hold the model's thoughts.
+    """Return the chunks of a content that contain the model's thoughts.
 
-    Providers want them back as they were.
+    Providers need them back unchanged.
     """
     if not isinstance(content, list | tuple):
         return []
@@ -147,7 +147,7 @@ def thoughts_in(content: object) -> list[JSONObject]:
 
 
 def object_in(value: object) -> JSONObject | None:
-    """Return a mapping, or an SDK object as one; None for anything else."""
+    """Return a mapping, or an SDK object as a mapping; None for anything else."""
     if isinstance(value, Mapping):
         return cast("JSONObject", value)
 
@@ -158,7 +158,7 @@ def object_in(value: object) -> JSONObject | None:
     try:
         dumped = dump(mode="json", exclude_unset=True, warnings=False)
     except (TypeError, ValueError, RecursionError):
-        # an object that holds what is not JSON is judged as it is
+        # an object with values that are not JSON is judged unchanged
         return None
 
     return cast("JSONObject", dumped) if isinstance(dumped, dict) else None
@@ -203,7 +203,7 @@ def _call_empty(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
 
 
 def _is_empty_call(call: object) -> bool:
-    """Return whether a call says nothing: at most what kind it is, or its place."""
+    """Return whether a call is empty: it has at most a type or an index."""
     told = {} if call is None else object_in(call)
     if told is None:
         return False
@@ -216,7 +216,7 @@ def _is_empty_call(call: object) -> bool:
 
 def _call_repeated(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     if "response" in message:
-        return message  # its items stand for its calls, one by one
+        return message  # its items correspond to its calls, one by one
 
     left: list[Any] = []
     places: dict[str, int] = {}
@@ -238,7 +238,7 @@ def _call_repeated(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObj
 
 
 def is_same_call(one: object, other: object) -> bool:
-    """Return whether two calls are of one kind and have one name and the same arguments."""
+    """Return whether two calls have the same kind, name and arguments."""
     kind, name, arguments = _said_of_call(one)
     other_kind, other_name, other_arguments = _said_of_call(other)
     labels = (kind, name)
@@ -255,7 +255,7 @@ def _said_of_call(call: object) -> tuple[object, object, object]:
 
 
 def is_same_json(one: object, other: object) -> bool:
-    """Return whether two texts are one, or write the same JSON."""
+    """Return whether two texts are equal, or contain equal JSON."""
     if not (isinstance(one, str) and isinstance(other, str)):
         return one is None and other is None
     if one == other:
@@ -279,7 +279,7 @@ def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def with_others_of(repeated: JSONObject, call: object) -> JSONObject:
-    """Return a call with what stands around it once more; what is blank says nothing new."""
+    """Return a call with the other members of its copy; blank members add nothing."""
     told = object_in(call) or {}
     function = object_in(told.get("function")) or {}
     beside = _said_around(object_in(repeated.get("function")) or {}, ("name", "arguments"))
@@ -318,12 +318,12 @@ def _arguments_object(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObj
 
 
 def written(arguments: object) -> str | None:
-    """Return an object as the JSON text that the API would have had; None for anything else."""
+    """Return an object as the JSON text that the API would send; None for anything else."""
     if not isinstance(arguments, dict):
         return None
 
     try:
-        # NaN is written, and refused when read
+        # NaN is written here, and rejected by the reader
         return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         return None
@@ -376,14 +376,14 @@ def _call_id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONO
 
 
 def made_ids(message: JSONObject, taken: set[str]) -> Iterator[str]:
-    """Yield ids for the calls of a message that are not taken, and take them.
+    """Yield new ids for the calls of a message, and add them to the taken ones.
 
-    They are made of the reply, so that the same reply is read the same whenever it is read again,
-    as durable steps are.
+    They are derived from the reply, so that reading the same reply again gives the same ids, as
+    durable steps require.
     """
     seed = json.dumps(message, default=lambda value: type(value).__name__, skipkeys=True)
     for number in count():
-        # nine letters and digits, as the strictest servers take (Mistral's templates)
+        # nine letters and digits, for the strictest servers (Mistral's templates)
         digest = sha256(f"{number} {seed}".encode(errors="surrogatepass"))
         id_ = digest.hexdigest()[:9]
         if id_ not in taken:
@@ -393,7 +393,7 @@ def made_ids(message: JSONObject, taken: set[str]) -> Iterator[str]:
 
 def _call_id_shared(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     if "response" in message:
-        return message  # its items stand for its calls, one by one
+        return message  # its items correspond to its calls, one by one
 
     calls = _calls(message)
     told = [object_in(call) or {} for call in calls]
@@ -416,7 +416,7 @@ def _call_id_shared(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONOb
 
 
 def _are_several(calls: list[JSONObject]) -> bool:
-    """Return whether calls of one id are that many calls: each is whole, and no form of another."""
+    """Return whether calls with one id are different calls: each is complete, and none a copy."""
     if len(calls) > _MOST_SHARED:
         return False
 
@@ -439,7 +439,7 @@ def _are_several(calls: list[JSONObject]) -> bool:
 
 
 def _object_written(arguments: object) -> JSONObject | None:
-    """Return the object that a text of arguments is; None for any other text."""
+    """Return the object in a text of arguments; None for any other text."""
     if not isinstance(arguments, str):
         return None
 
@@ -452,7 +452,7 @@ def _object_written(arguments: object) -> JSONObject | None:
 
 
 def _is_form(one: JSONObject, other: JSONObject) -> bool:
-    """Return whether one of two objects may be the other before it was whole."""
+    """Return whether one of two objects may be an incomplete form of the other."""
     return _begins(one, other) or _begins(other, one)
 
 
@@ -468,7 +468,7 @@ def _begins_value(one: object, other: object) -> bool:
 
 
 def is_blank(value: object) -> bool:
-    """Return whether a value is null or an empty text, or holds nothing but such values."""
+    """Return whether a value is null or an empty text, or contains only such values."""
     if isinstance(value, dict):
         return all(map(is_blank, value.values()))
     if isinstance(value, list):
