@@ -274,32 +274,29 @@ class _Choice:
     logprobs: Members = field(default_factory=Members)
     """The probabilities of its tokens."""
     mirrored: int = 0
-    """How much of it has come in deltas with a message that says the same."""
+    """How much of it came in deltas together with a message that says the same."""
     reason: JSON = None
-    """The finish reason; None until it came."""
+    """The finish reason; None if there is none yet."""
     is_open: bool = False
-    """Whether a call has come behind its finish reason, and no finish reason behind that."""
+    """Whether a call followed its finish reason, without a finish reason after it."""
     ends_each: bool = False
-    """Whether each piece that says something has come with a finish reason.
-
-    The first one is included.
-    """
+    """Whether every piece with content so far had a finish reason."""
     goes_on: bool = False
-    """Whether such pieces have come behind the first, so that a finish reason ends nothing."""
+    """Whether such pieces followed the first, so that a finish reason ends nothing."""
     delta: JSONObject = field(default_factory=dict[str, JSON])
     """What its last piece added, as a delta of the message."""
     size: int = 0
     """Characters of the last piece's texts."""
     is_text_alone: bool = False
-    """Whether its last piece has nothing of the reply but text of an answer."""
+    """Whether its last piece added only text of an answer."""
     passed: JSONObject | None = None
-    """The choice of its last piece as the API would have sent it; None where it is so already."""
+    """The choice of its last piece in the form of the API; None if it already has that form."""
 
     def add_piece(self, delta: JSONObject) -> int:
-        """Take a delta that is one more piece of the content or of a call's arguments.
+        """Add a delta that is another piece of the content or of a call's arguments.
 
-        Return its size, 0 when it is anything else. An empty text also gives 0: it is taken once
-        more, which adds nothing.
+        Return its size, 0 for anything else. An empty text also returns 0; it is then added again,
+        which has no effect.
         """
         if len(delta) != 1:
             return 0
@@ -316,7 +313,7 @@ class _Choice:
         return self.calls.add_piece(calls[0])
 
     def add(self, part: JSONObject) -> Issue | None:
-        """Take a choice of a chunk; return what is wrong with it, None when nothing is."""
+        """Add a choice of a chunk; return what is wrong with it, or None."""
         self._begin(part)
         delta: Any = part.get("delta")
         message: Any = part.get("message")
@@ -336,11 +333,11 @@ class _Choice:
         if stands_alone and self.reads("message_repeated"):
             return self._add_message(message, part) or self._add_reason(part)
 
-        # what stands beside the finish reason belongs to the reply, and is not behind it
+        # members next to the finish reason belong to the reply, and are not after it
         behind_end = self.reason is not None and not self._takes_on(part, delta)
         is_mirrored = isinstance(message, dict) and self.mirrored == self._came_size()
         fault = self._add_reason(part) or self._add_delta(delta, behind_end=behind_end)
-        # a call that stands beside a finish reason is closed by it
+        # a finish reason closes a call in the same choice
         if part.get("finish_reason"):
             self.is_open = False
 
@@ -359,7 +356,7 @@ class _Choice:
         return fault
 
     def _begin(self, part: JSONObject) -> None:
-        """Forget the last piece, and keep what stands around the next one."""
+        """Forget the last piece, and keep the members around the next one."""
         self.delta = {}
         self.size = 0
         self.is_text_alone = False
@@ -370,10 +367,10 @@ class _Choice:
             for name, value in (logprobs or {}).items():
                 self.logprobs.add(name, value)
         else:
-            self.passed = part | {"logprobs": None}  # programs count what is in them
+            self.passed = part | {"logprobs": None}  # programs count the entries
 
     def _pass_on(self, part: JSONObject, delta: JSONObject) -> None:
-        """Set the choice as the API would have sent it, where it is not so already."""
+        """Set the choice in the form of the API, if it has another form."""
         if _is_no_reason(part.get("finish_reason")):
             self.passed = (self.passed or part) | {"finish_reason": None}
 
@@ -384,9 +381,9 @@ class _Choice:
             self.passed = (self.passed or part) | {"delta": delta | {"content": shown}}
 
     def _add_reason(self, part: JSONObject) -> Issue | None:
-        """Take a finish reason.
+        """Add a finish reason.
 
-        Of several the worst counts; of good ones, the one that promises a call.
+        Of several the worst counts; of good ones, the one that announces a call.
         """
         reason: Any = part.get("finish_reason")
         if reason is None or (_is_no_reason(reason) and self.reads("finish_empty")):
@@ -406,13 +403,13 @@ class _Choice:
         return None
 
     def _has_said(self) -> bool:
-        """Return whether anything of the reply has come but a role."""
+        """Return whether anything of the reply except a role was received."""
         return bool(self._came_size()) or not is_blank(self.beside.whole)
 
     def _takes_on(self, part: JSONObject, delta: JSONObject) -> bool:
-        """Return whether a piece behind a finish reason is one of a reply that ends in each chunk.
+        """Return whether a piece after a finish reason belongs to a reply that ends in each chunk.
 
-        Text that begins with all that has come may be that text once more.
+        Text that starts with everything received so far may be a copy.
         """
         if is_blank(delta | {"role": None}):
             return False
@@ -466,7 +463,7 @@ class _Choice:
         return None
 
     def _add_content(self, content: Any) -> Issue | None:
-        """Take a piece of the content: a text, a list of texts and thoughts, or a whole object."""
+        """Add a piece of the content: a text, a list of texts and thoughts, or a whole object."""
         if content is None:
             return None
 
@@ -491,7 +488,7 @@ class _Choice:
         return None
 
     def _add_object(self, content: object) -> Issue | None:
-        """Take an object as the content, which it may be where nothing else of it has come."""
+        """Add an object as the content, if nothing else of it was received."""
         if self.content.says_something() or not isinstance(content, dict):
             return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
 
@@ -521,7 +518,7 @@ class _Choice:
                 expected = "nothing after the finish_reason"
                 return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
             if piece is None and self.calls.is_unplaced:
-                # no repeat would change how the server writes
+                # a retry would not change how the server writes
                 what = "a piece does not say to which call it belongs"
                 at = "/choices/0/tool_calls"
                 return Issue.of(Code.ENVELOPE_AMBIGUOUS, at, what=what, found=quote(call))
@@ -535,7 +532,7 @@ class _Choice:
                 return Issue.of(Code.CALL_MALFORMED, at, expected=expected, found=quote(call))
 
             pieces.append(piece)
-            # a repeat or an empty call adds no function
+            # a copy or an empty call adds no function
             if behind_end and "function" in piece:
                 self.is_open = True
 
@@ -546,14 +543,14 @@ class _Choice:
         return None
 
     def _came_size(self) -> int:
-        """Return how much of the text and the calls has come."""
+        """Return how much of the text and the calls was received."""
         calls = sum(1 + draft.text.tell() for draft in self.calls.drafts)
         return self.content.text.tell() + len(self.content.parts) + calls
 
     def _add_message(self, message: JSONObject, part: JSONObject) -> Issue | None:
-        """Take a whole message in place of a delta: the reply, or what came of it once more.
+        """Add a whole message in place of a delta: the reply, or a copy of what was received.
 
-        What nothing judges and no delta brought is of the reply, too.
+        Members that are not judged, and were in no delta, are added to the reply.
         """
         has_come = not self.content.is_empty or self.calls.drafts or self._is_refused()
         is_read = part.get("delta") is None or self.reads("message_repeated")
@@ -561,7 +558,7 @@ class _Choice:
             return self._add_delta(message, behind_end=False)
 
         if not self._is_told_by(message):
-            # a server that writes such a message does so each time
+            # a server that sends such a message would do so again
             what = "a message contradicts the deltas before it"
             at = "/choices/0/message"
             return Issue.of(Code.ENVELOPE_AMBIGUOUS, at, what=what, found=quote(message))
@@ -580,7 +577,7 @@ class _Choice:
         return None
 
     def _add_thoughts(self, content: Any) -> JSONObject:
-        """Take the thoughts among a content whose texts have come, where none came with these.
+        """Add the thoughts from a content whose texts came in deltas without thoughts.
 
         Return them as a member of a delta.
         """
@@ -597,7 +594,7 @@ class _Choice:
         return not is_blank([self.beside.whole.get(name) for name in ("refusal", "function_call")])
 
     def _is_told_by(self, message: JSONObject) -> bool:
-        """Return whether a message says what its deltas said; what is blank says nothing."""
+        """Return whether a message says the same as its deltas; blank members do not count."""
         if message.get("role") and message["role"] != (self.role or "assistant"):
             return False
 
@@ -609,7 +606,7 @@ class _Choice:
         content = message.get("content")
         came = self.content.whole
         text = text_in(content)
-        # a gateway that trims a text has not said another one
+        # a gateway that trims a text has not changed it
         is_text = text is not None and text.strip() in ("", (text_in(came) or "").strip())
         if not is_blank(content) and content != came and not is_text:
             return False
@@ -618,7 +615,7 @@ class _Choice:
         return is_blank(calls) or self.calls.are(calls)
 
     def whole(self, index: int, *, sound: bool) -> JSONObject:
-        """Return the choice as that of a completion; one that is not ``sound`` broke off."""
+        """Return the choice in the form of a completion; if it is not ``sound``, it broke off."""
         message: JSONObject = {"role": self.role or "assistant", "content": self.content.whole}
         message |= self.beside.whole
         if self.calls.drafts:
@@ -634,7 +631,7 @@ class _Choice:
 
 
 def _joined(before: JSONObject, delta: JSONObject) -> JSONObject:
-    """Return what two choices of one index added."""
+    """Return what two choices with one index added."""
     if not before:
         return delta
 
@@ -650,7 +647,7 @@ def _parts_of(text: str) -> list[JSON]:
 
 
 def _are_logprobs(value: object) -> bool:
-    """Return whether a value is null, or holds the probabilities of tokens as lists."""
+    """Return whether a value is null, or contains the probabilities of tokens as lists."""
     if not isinstance(value, dict):
         return value is None
 
@@ -659,7 +656,7 @@ def _are_logprobs(value: object) -> bool:
 
 
 def _is_place(index: object, place: int) -> bool:
-    """Return whether an index is that of a place as the API writes it."""
+    """Return whether an index has the API's form for a position."""
     return type(index) is int and index == place
 
 
@@ -669,7 +666,7 @@ def _is_white(content: JSON) -> bool:
 
 
 def _is_piece_of(message: JSONObject, delta: JSONObject) -> bool:
-    """Return whether a message beside a delta holds what the delta holds, and no more."""
+    """Return whether a message next to a delta contains exactly what the delta does."""
     return all(message.get(name) == delta.get(name) for name in _SAID)
 
 
@@ -679,12 +676,12 @@ def _is_empty(message: JSONObject) -> bool:
 
 
 def _is_no_reason(reason: object) -> bool:
-    """Return whether a finish reason stands for null: a blank one, or false."""
+    """Return whether a finish reason stands for null: it is blank, or false."""
     return reason is False or (reason is not None and is_blank(reason))
 
 
 def _rank(reason: object) -> tuple[int, int]:
-    """Order reasons: the worst first; of good ones, that which promises a call."""
+    """Order finish reasons: the worst first; of good ones, the one that announces a call."""
     code = reason_code(reason)
     if code is not None:
         return WORST_FIRST.index(code), 0
