@@ -361,7 +361,7 @@ class Attempt:
     stopped_early: StoppedEarly | None = None
     """Where strictreply closed the stream before its end; None if it did not."""
     usage: Usage = Usage()
-    """The tokens as the provider counted them, or an estimate (see :class:`Usage`)."""
+    """The tokens as the provider counted them, or an estimate."""
     seconds: float = 0.0
     """How long the request took, in seconds."""
     escalation: str | None = None
