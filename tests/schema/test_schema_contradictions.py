@@ -499,7 +499,7 @@ def test_c7_recorded_tools_are_warned_of_only_where_nothing_fits() -> None:
 
     assert len(words) > 3
     places = [place for message in words for place in message.split("; ")[1:]]
-    fault = "/enum: no value that it lists fits the rules beside it"
+    fault = "/enum: no listed value fits its other rules"
     assert [place for place in places if not place.endswith(fault)] == []
 
 

@@ -136,7 +136,7 @@ def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
             types = ", ".join(TYPES)
             words = f"the type must be {types} or a list of them; leave it out to allow any type"
         case (*_, "required"):
-            words = f"required must be a list of member names, beside properties: {excerpt}"
+            words = f"required must be a list of member names, next to properties: {excerpt}"
         case _:
             hint = "write it as JSON Schema has it, or leave it out"
             words = f"the schema is malformed: {excerpt}; {hint}"

@@ -149,7 +149,7 @@ class KindTable:
             yield Kinds(), "not", "it excludes every value"
         for keyword in ("const", "enum"):
             if keyword in schema:
-                words = "no value that it lists fits the rules beside it"
+                words = "no listed value fits its other rules"
                 yield self._listed(node), keyword, words
 
         for bound, least, most, is_nothing in BOUNDS:

@@ -333,7 +333,7 @@ LIMITS: Final[Mapping[Provider, tuple[Limit, ...]]] = {
             24,
             count_optional,
             _ANTHROPIC_SIZES,
-            "require the members, and allow null where they may be missing",
+            "require the members, and allow null for optional ones",
             is_of_request=True,
         ),
         Limit(
