@@ -40,23 +40,37 @@ the loop sends.
 | **shortens**: retries with more tokens, or for a shorter reply | `reply.truncated` |
 | **resends** the same request: it is the server's fault, not the model's \
 | `reply.broken_off`, the other `envelope.*` |
-| **stops**: another ask would not help; `ReplyHalted` at once \
+| **stops**: a retry would not help; `ReplyHalted` is raised immediately \
 | `reply.refusal`, `reply.content_filter`, `envelope.ambiguous` |
 
-*came* is what differs from a good reply, *sent* what the model is told next. \
-Codes that begin with `args.` say what is
-wrong with a call's arguments; \
-`answer.` takes their place where a structured answer breaks the same rule.
+*came* shows where the reply differs from a valid one, *sent* the correction. \
+Codes that begin with `args.` are about the
+arguments of a call. \
+If a structured answer breaks the same rule, the code begins with `answer.` instead.
 """
 
 _ROWS = """## Codes of rows
 
-Of [batches](../batch.md), in the column `issues` beside those of replies; \
-the last issue of a row says why it came to
-nothing.
+For [batches](../batch.md): these stand in the column `issues`, next to the codes of replies. \
+The last issue of a row
+says why the row has no result.
 
-| code | words |
+| code | message |
 |---|---|"""
+
+_OWN_RULES = """## Your own rules
+
+These codes follow after the schema has accepted a value. \
+Both are *FORMAT_ERROR*
+and are corrected. Your check may also report codes of its own.
+
+| code | when |
+|---|---|
+| `args.check`, `answer.check` | A validator of your pydantic model, or the `check` of a tool, \
+raised ValueError. Its text is the message: make it say what to change. |
+| `args.not_representable`, `answer.not_representable` | The declared type would change the value \
+(round it, merge keys, drop a member), so your code would not get what the model wrote. |
+"""
 
 _DOES = {
     Remedy.CORRECT: "corrects",
@@ -68,21 +82,25 @@ _DOES = {
 _FAMILY_TO_DO = {
     "json": (
         "Nothing, if it is rare. If a model does it often, use native tool calls in place of the "
-        "text channel, or `extraction=` to admit one named spelling."
+        "text channel, or `extraction=` to accept JSON with text around it."
     ),
     "shape": (
-        'Of the text channel. If it is frequent, say `channel="native"`, where the endpoint can.'
+        "Nothing, if it is rare. If a model does it often in the text channel, and the endpoint "
+        'supports tool calls, pass `channel="native"`.'
     ),
-    "tool": "Say in the description of each tool when it is for; name tools apart from each other.",
-    "call": "Look at the server: it writes calls otherwise than the API says.",
-    "reply": "Look at the server, or at the model's template.",
-    "envelope": "Look at the server or the gateway between: it sent no response of this API.",
+    "tool": (
+        "State in each tool's description when to call it, and give tools names that differ "
+        "clearly."
+    ),
+    "call": "Check the server: it does not write calls as the API specifies.",
+    "reply": "Check the server, or the model's template.",
+    "envelope": "Check the server, and any gateway in between: it sent no response of this API.",
     "args": (
-        "Say it in the schema (a type, an enum, a description): the model reads it with every "
-        "request."
+        "State the rule in the schema (a type, an enum, a description): the model reads it with "
+        "every request."
     ),
 }
-"""What a reader should do about a code whose row says nothing of it, by its first word."""
+"""What a reader should do about a code whose row has no advice, by the family of the code."""
 
 
 def codes_page() -> str:
@@ -99,15 +117,16 @@ def codes_page() -> str:
         for code, worded in members:
             lines += _section(code, worded)
 
+    lines.append(_OWN_RULES)
     lines.append("## Agents\n")
     lines.append(
-        "Of replies of agents, of what is declared for them, and of their states; "
-        "all are corrected.\n"
+        "Faults of agents' replies, declarations and states; replies with them are corrected.\n"
     )
     lines += _table([*AgentReplyCode, *CoordinationCode])
     lines.append("## Pipeline\n")
     lines.append(
-        "Of steps and their contexts, by the published rules; none is about a model's reply.\n"
+        "Faults of steps and their contexts, by the published rules; "
+        "none is about a model's reply.\n"
     )
     lines += _table(InvokeCode)
 
@@ -115,7 +134,7 @@ def codes_page() -> str:
     lines += [f"| `{code}` | {_ended(words)} |" for code, words in ROW_CODES.items()]
     ends = ", ".join(f"`{reason}`" for reason in Reason)
     lines.append(
-        "| `call.<reason>` | Why asking ended, as the `reason` of the exceptions has it, "
+        "| `call.<reason>` | Why the call ended: the `reason` of the exception, "
         f"such as {ends}. |\n"
     )
     return "\n".join(lines)
@@ -195,14 +214,14 @@ def _asked(found: Specimen) -> list[str]:
     first = contract.next_request(question).request or question
     following = contract.next_request(first, found.fault.served)
     if following.request is None:
-        return ["(nothing: the call ends at once)"]
+        return ["(nothing: the call ends immediately)"]
 
     told = Asked(2, following.request, None, Asked(1, first, None)).correction
-    return told[:MAX_ASKED].splitlines() if told else ["(the same again)"]
+    return told[:MAX_ASKED].splitlines() if told else ["(the same request again)"]
 
 
 def _table(codes: Iterable[Worded]) -> Iterator[str]:
-    yield "| code | words | category |"
+    yield "| code | message | category |"
     yield "|---|---|---|"
     for code in codes:
         yield f"| `{code.value}` | {_words(code)} | {code.category} |"
@@ -210,7 +229,7 @@ def _table(codes: Iterable[Worded]) -> Iterator[str]:
 
 
 def _words(code: Worded) -> str:
-    return _ended(re.sub(r"\{\w+\}", "…", code.template))
+    return _ended(re.sub(r"(\{\w+\})+", "…", code.template))
 
 
 def _ended(words: str) -> str:

@@ -31,12 +31,12 @@ BUDGETS_PAGE = DOCS / "howto" / "budget.md"
 
 _ERRORS = {"rejected": "ReplyRejected", "halted": "ReplyHalted", "failed": "TransportFailed"}
 _THEN: Mapping[Callable[[Case], NextStep], str] = {
-    failed: "`TransportFailed`, as the failure is called",
-    halted: "`ReplyHalted`, as the fault is called",
-    resent: "the same request once more (tier 0)",
+    failed: "`TransportFailed`, named after the failure",
+    halted: "`ReplyHalted`, named after the fault",
+    resent: "the same request again (tier 0)",
     corrected: "a correction of the next tier",
-    continued: "the turn once more, to be continued",
-    as_decided: "what was decided",
+    continued: "the paused turn is sent back, to be continued",
+    as_decided: "the step that was decided before",
 }
 _POLICY_HEAD = "| after | about | when | what follows |\n|---|---|---|---|\n"
 _BUDGETS_HEAD = "| field | default | bounds |\n|---|---|---|\n"

@@ -7,10 +7,14 @@ Wrap a client, declare your tools, and match on the typed reply::
         case strictreply.ToolCall(tool="search", args=args): ...
         case strictreply.DirectAnswer(answer=text): ...
 
-The way of a reply through the packages: ``wires`` reads it into a draft, ``contract`` judges that,
-with the JSON reader of ``reading`` and the checks of ``schema``; ``retry`` decides what follows and
-words the correction; ``client`` returns the typed reply, or raises. ``docs/architecture.md`` tells
-it in full.
+A reply passes through these packages:
+
+- ``wires`` reads it into a draft;
+- ``contract`` judges the draft, with the JSON reader in ``reading`` and the checks in ``schema``;
+- ``retry`` decides what follows, and writes the correction;
+- ``client`` returns the typed reply, or raises.
+
+``docs/architecture.md`` has the details.
 """
 
 from __future__ import annotations
@@ -178,24 +182,24 @@ _MODULES = {
         "AssistantReply Attempt DirectAnswer Invalid ToolCall ToolCalls Usage Valid Verdict"
     ),
 }
-"""The public names by the module that defines them; it is imported when a name is first used."""
+"""The public names, by the module that defines them; it is imported when a name is first used."""
 
-_PACKAGES = ("batch",)  # packages whose names are public names, too
+_PACKAGES = ("batch",)  # public packages
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
-if not TYPE_CHECKING:  # to type checkers a name that does not exist is an error
+if not TYPE_CHECKING:  # type checkers report unknown names
 
     def __getattr__(name: str) -> Any:
-        """Import a public name when it is first used.
+        """Import a public name when it is first used, so that ``import strictreply`` is fast.
 
-        So ``import strictreply`` itself costs almost nothing (PEP 562).
+        See PEP 562.
         """
         if name in _PACKAGES:
             return import_module(f"{__name__}.batch")
 
         if name == "__version__":
-            # the version stands in pyproject.toml only
+            # only pyproject.toml has the version
             return import_module("importlib.metadata").version("strictreply")
 
         if name not in _MODULE_OF:
@@ -207,5 +211,5 @@ if not TYPE_CHECKING:  # to type checkers a name that does not exist is an error
 
 
 def __dir__() -> list[str]:
-    """List the public names, including those that were not used yet."""
+    """List the public names, including those that are not imported yet."""
     return [*globals(), *__all__]

@@ -621,12 +621,12 @@ OPEN = {"type": "object", "properties": {"id": {"type": "integer"}}}
         (
             Tool.from_openai,
             {"type": "function", "function": {"name": "get", "parameters": OPEN, "required": []}},
-            "required beside parameters",
+            "required next to parameters",
         ),
         (
             Tool.from_openai,
             {"type": "function", "name": "get", "parameters": OPEN, "additionalProperties": False},
-            "additionalProperties beside parameters",
+            "additionalProperties next to parameters",
         ),
         (
             Tool.from_openai,
@@ -635,12 +635,12 @@ OPEN = {"type": "object", "properties": {"id": {"type": "integer"}}}
                 "function": {"name": "get", "parameters": OPEN},
                 "required": ["id"],
             },
-            "required beside parameters",
+            "required next to parameters",
         ),
         (
             Tool.from_mcp,
             {"name": "get", "inputSchema": OPEN, "required": ["id"], "$defs": {}},
-            r"required and \$defs beside inputSchema",
+            r"required and \$defs next to inputSchema",
         ),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_run_goes_on_with_the_context_of_the_process_that_resumes_it(url: str)
 
 def test_a_missing_context_is_an_error_before_anything_is_asked(url: str) -> None:
     """The runs are not made without what their tools take."""
-    with pytest.raises(sr.ContractError, match=r"takes a context as 'shop'.*context="):
+    with pytest.raises(sr.ContractError, match=r"needs a context as 'shop'.*context="):
         runs_of(url)
 
 

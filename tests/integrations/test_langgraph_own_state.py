@@ -342,7 +342,7 @@ def test_a_context_is_given_again_when_a_graph_is_resumed() -> None:
     second = Shop([])
     graph.invoke(begin(TEAM, "Go."), CONFIG, context=first)
 
-    with pytest.raises(sr.ContractError, match=r"'sell' takes a context as 'shop'.*context="):
+    with pytest.raises(sr.ContractError, match=r"'sell' needs a context as 'shop'.*context="):
         graph.invoke(Command(resume="approve"), CONFIG)
     state = graph.invoke(Command(resume="approve"), CONFIG, context=second)
     assert (first.seen, second.seen) == ([], ["mug"])
@@ -353,7 +353,7 @@ def test_a_graph_without_the_context_asks_nobody() -> None:
     """The first step says what is missing; with it the run goes on. A default needs none."""
     cast = Cast(lead=[hand("reader", "x")], reader=[ok.call(stock, item="mug"), final()])
     graph = shop_graph(cast, stock)
-    with pytest.raises(sr.ContractError, match="takes a context"):
+    with pytest.raises(sr.ContractError, match="needs a context"):
         graph.invoke(begin(TEAM, "Go."), CONFIG)
     assert cast.asked() == {"lead": 0, "reader": 0}
 

@@ -96,7 +96,7 @@ def test_the_context_is_given_and_not_shown(tool: Any) -> None:
 def test_a_missing_context_is_an_error_before_anything_is_asked() -> None:
     """A tool that takes a context is not run without one; one with a default is."""
     fake = Client(*asking(look_up))
-    with pytest.raises(sr.ContractError, match=r"'look_up' takes a context as 'desk'.*context="):
+    with pytest.raises(sr.ContractError, match=r"'look_up' needs a context as 'desk'.*context="):
         sr.run(sr.wrap(fake, tools=[look_up]), USER, model="m")
     assert fake.script.requests == []
 

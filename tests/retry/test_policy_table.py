@@ -100,66 +100,66 @@ PRICED = RetryPolicy(wait=wait_none(), max_cost=1.0, price=lambda usage: usage.t
 STOPPED = RetryPolicy(wait=wait_none(), stop=stop_after_attempt(1))
 
 CASES = {
-    "late": Provoked("lost", RetryPolicy(deadline=5), End("halted", "deadline"), LATE, spent=5.0),
+    "late": Provoked("failed", RetryPolicy(deadline=5), End("halted", "deadline"), LATE, spent=5.0),
     "final": Provoked(
-        "lost", QUICK, End("failed", "not_found"), Failure("not_found", retryable=False)
+        "failed", QUICK, End("failed", "not_found"), Failure("not_found", retryable=False)
     ),
     "transient": Provoked(
-        "lost",
+        "failed",
         RetryPolicy(stop_on={Category.API_TRANSIENT}),
         End("failed", "server_error"),
         LOST,
     ),
     "pause beyond the deadline": Provoked(
-        "lost", RetryPolicy(deadline=5), End("failed", "rate_limit"), PAUSED
+        "failed", RetryPolicy(deadline=5), End("failed", "rate_limit"), PAUSED
     ),
     "long pause": Provoked(
-        "lost", RetryPolicy(max_retry_after=8), End("failed", "rate_limit"), PAUSED
+        "failed", RetryPolicy(max_retry_after=8), End("failed", "rate_limit"), PAUSED
     ),
     "repeats": Provoked(
-        "lost", RetryPolicy(transport_retries=1), End("failed", "server_error"), LOST, made=2
+        "failed", RetryPolicy(transport_retries=1), End("failed", "server_error"), LOST, made=2
     ),
     "lost at the deadline": Provoked(
-        "lost",
+        "failed",
         RetryPolicy(deadline=5, wait=wait_none()),
         End("halted", "deadline"),
         LOST,
         spent=5.0,
     ),
     "lost tokens": Provoked(
-        "lost",
+        "failed",
         RetryPolicy(max_tokens_total=50, wait=wait_none()),
         End("halted", "tokens"),
         LOST,
     ),
-    "lost cost": Provoked("lost", PRICED, End("halted", "cost"), LOST),
-    "lost stop": Provoked("lost", STOPPED, End("failed", "stop"), LOST),
-    "resent": Provoked("lost", QUICK, Again(0), LOST),
+    "lost cost": Provoked("failed", PRICED, End("halted", "cost"), LOST),
+    "lost stop": Provoked("failed", STOPPED, End("failed", "stop"), LOST),
+    "resent": Provoked("failed", QUICK, Again(0), LOST),
     "conversation": Provoked(
-        "unfit", QUICK, End("failed", "invalid_request"), made=2, fields={"raw": COMPLAINT}
+        "invalid", QUICK, End("failed", "invalid_request"), made=2, fields={"raw": COMPLAINT}
     ),
-    "final fault": Provoked("unfit", QUICK, End("halted", "refusal"), issues=REFUSED),
+    "final fault": Provoked("invalid", QUICK, End("halted", "refusal"), issues=REFUSED),
     "category": Provoked(
-        "unfit",
+        "invalid",
         RetryPolicy(stop_on={Category.FORMAT_ERROR}),
         End("rejected", "category"),
     ),
-    "retries": Provoked("unfit", RetryPolicy(max_retries=1), End("rejected", "retries"), made=2),
+    "retries": Provoked("invalid", RetryPolicy(max_retries=1), End("rejected", "retries"), made=2),
     "arg retries": Provoked(
-        "unfit",
+        "invalid",
         RetryPolicy(arg_retries=1),
         End("rejected", "arg_retries"),
         made=2,
         fields={"scope": "search"},
     ),
     "bad calls": Provoked(
-        "unfit", RetryPolicy(max_invalid_calls=1), End("rejected", "invalid_calls")
+        "invalid", RetryPolicy(max_invalid_calls=1), End("rejected", "invalid_calls")
     ),
-    "deadline": Provoked("unfit", RetryPolicy(deadline=5), End("halted", "deadline"), spent=5.0),
-    "tokens": Provoked("unfit", RetryPolicy(max_tokens_total=50), End("halted", "tokens")),
-    "cost": Provoked("unfit", PRICED, End("halted", "cost")),
-    "stop": Provoked("unfit", STOPPED, End("rejected", "stop")),
-    "corrected": Provoked("unfit", QUICK, Again(1)),
+    "deadline": Provoked("invalid", RetryPolicy(deadline=5), End("halted", "deadline"), spent=5.0),
+    "tokens": Provoked("invalid", RetryPolicy(max_tokens_total=50), End("halted", "tokens")),
+    "cost": Provoked("invalid", PRICED, End("halted", "cost")),
+    "stop": Provoked("invalid", STOPPED, End("rejected", "stop")),
+    "corrected": Provoked("invalid", QUICK, Again(1)),
     "paused at the deadline": Provoked(
         "paused", RetryPolicy(deadline=5), End("halted", "deadline"), issues=HALF, spent=5.0
     ),
@@ -171,9 +171,9 @@ CASES = {
         "paused", RetryPolicy(max_continuations=1), End("halted", "paused"), issues=HALF, made=2
     ),
     "continued": Provoked("paused", QUICK, Again(0), issues=HALF),
-    "told and lost": Provoked("told", QUICK, End("failed", "server_error"), LOST),
-    "told": Provoked("told", QUICK, End("rejected", "streamed"), issues=IN_TEXT),
-    "told calls": Provoked("told", QUICK, Again(1)),
+    "told and lost": Provoked("streamed", QUICK, End("failed", "server_error"), LOST),
+    "streamed": Provoked("streamed", QUICK, End("rejected", "streamed"), issues=IN_TEXT),
+    "told calls": Provoked("streamed", QUICK, Again(1)),
 }
 """What provokes each row that looks at the attempts."""
 
@@ -184,7 +184,7 @@ def moments_of_attempts() -> list[tuple[Moment, PolicyRow]]:
         (moment, row)
         for row in POLICY
         for moment in row.after
-        if moment in {"lost", "unfit", "paused", "told"}
+        if moment in {"failed", "invalid", "paused", "streamed"}
     ]
 
 
@@ -212,7 +212,7 @@ def test_every_row_is_provoked() -> None:
 def test_a_row_leads_where_it_says(name: str) -> None:
     """The policy decides as the first row that holds says."""
     one = CASES[name]
-    if one.moment == "told":
+    if one.moment == "streamed":
         assert one.policy.behind_text(Again(1), one.attempts, one.failure) == one.step
     else:
         step = one.policy.next_step(one.attempts, one.spent, one.failure, scoped=True)
@@ -281,7 +281,7 @@ def test_a_stored_reply_is_rejected_as_such() -> None:
 
 def test_every_moment_is_provoked_here() -> None:
     """What looks at no attempts has one row each, and a test above."""
-    looking = {"lost", "unfit", "paused", "told"}
+    looking = {"failed", "invalid", "paused", "streamed"}
     others = [row.after for row in POLICY if not looking.intersection(row.after)]
     assert others == [("claim",), ("human",), ("late",), ("stored",)]
     source = Path(__file__).read_text("utf-8")

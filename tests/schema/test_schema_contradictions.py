@@ -163,7 +163,7 @@ def test_c7_what_nothing_can_fit_is_refused_or_warned_of(
             with warned() as words:
                 declare()
             assert len(words) == 1
-            assert "could be built; it may admit nothing; " in words[0]
+            assert "could be built; possibly no value fits it; " in words[0]
             assert f"{value_at}{place}" in words[0]
             assert "a part of" not in words[0]
 
@@ -499,7 +499,7 @@ def test_c7_recorded_tools_are_warned_of_only_where_nothing_fits() -> None:
 
     assert len(words) > 3
     places = [place for message in words for place in message.split("; ")[1:]]
-    fault = "/enum: no value that it lists fits the rules beside it"
+    fault = "/enum: no listed value fits its other rules"
     assert [place for place in places if not place.endswith(fault)] == []
 
 

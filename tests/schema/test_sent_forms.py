@@ -182,9 +182,9 @@ def test_what_the_form_admits_is_judged_by_the_declared_schema(data: st.DataObje
                 "properties": {"a": {"type": ["integer", "null"]}},
                 "additionalProperties": False,
             },
-            "cannot be told apart",
+            "could not be distinguished",
         ),
-        ({"type": "string"}, "no object"),
+        ({"type": "string"}, "not an object"),
         (True, "no type"),
     ],
 )
@@ -441,7 +441,7 @@ def test_a_schema_that_explodes_when_it_is_written_out_has_no_form() -> None:
         defs[f"L{level}"] = {"anyOf": [inner, inner]}
 
     form = sent_form({**closed("a", a={"$ref": "#/$defs/L0"}), "$defs": defs}, "openai")
-    assert "written out" in form.why
+    assert "expanded" in form.why
 
 
 def test_values_that_do_not_change_have_no_map() -> None:

@@ -52,8 +52,8 @@ def test_an_explanation_shows_the_turn_alone(engine: Engine) -> None:
         guarded(engine).reply(engine="e", talk="find tea")
 
     first, second = raised.value.explain().split("Attempt 2")
-    assert f"  came:\n    {json.dumps(wrong['turn'])}\n" in first
-    assert '  came:\n    {"mishap"' in second
+    assert f"  reply received:\n    {json.dumps(wrong['turn'])}\n" in first
+    assert '  reply received:\n    {"mishap"' in second
 
 
 def test_the_librarys_own_method_is_guarded(engine: Engine) -> None:

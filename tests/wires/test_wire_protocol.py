@@ -91,7 +91,7 @@ def test_an_explanation_shows_the_reply_and_not_what_is_around_it(api: Any) -> N
     with pytest.raises(sr.ReplyRejected) as raised:
         client.exchange(**asked_of(api), max_tokens=100)
 
-    shown = raised.value.explain().partition("came:\n")[2].partition("\n")[0]
+    shown = raised.value.explain().partition("reply received:\n")[2].partition("\n")[0]
     begins = {"chat": '    {"role": "assistant"', "responses": '    [{"', "messages": '    [{"'}
     assert shown.startswith(begins[api])
     (attempt,) = raised.value.attempts

@@ -15,8 +15,8 @@ from strictreply.values._errors import ContractError
 def hints_of(function: Callable[..., object]) -> Mapping[str, object]:
     """Return the annotations of a function by parameter.
 
-    Types local to a function are found while that function runs. Raises ContractError when one
-    cannot be found.
+    Types local to a function are found while that function runs. Raises ContractError if one cannot
+    be found.
     """
     inner = documented(function)
     try:
@@ -30,14 +30,14 @@ def hints_of(function: Callable[..., object]) -> Mapping[str, object]:
 def function_name(function: Callable[..., object]) -> str:
     """Return the name of a function for messages.
 
-    A partial has the name of what it wraps, a callable object the name of its class.
+    A partial has the name of the wrapped function, a callable object the name of its class.
     """
     inner = function.func if isinstance(function, functools.partial) else function
     return getattr(inner, "__name__", type(inner).__name__)
 
 
 def documented(function: Callable[..., object]) -> Callable[..., object]:
-    """Return the function behind a partial or a callable object, which has the annotations."""
+    """Return the function inside a partial or a callable object, which has the annotations."""
     if isinstance(function, functools.partial):
         return documented(function.func)
     return function if inspect.isroutine(function) else type(function).__call__
@@ -46,7 +46,7 @@ def documented(function: Callable[..., object]) -> Callable[..., object]:
 def _enclosing_locals(function: Callable[..., object]) -> Mapping[str, object]:
     """Return the locals of the running function that defines this one.
 
-    They are found on the stack, for no function keeps a reference to them.
+    They are found on the stack, because a function keeps no reference to them.
     """
     inner = inspect.unwrap(function)
     place, _, _ = inner.__qualname__.rpartition(".<locals>.")

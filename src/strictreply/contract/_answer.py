@@ -44,20 +44,20 @@ FINAL_ANSWER = "final_answer"
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[A_co]):
-    """The kind of answer a contract admits."""
+    """The kind of answer that a contract accepts."""
 
     schema: Schema | None = None
     """The schema of the answer; None for text."""
     adapter: TypeAdapter[Any] | None = None
-    """Makes an instance of the answer; None for text and plain JSON Schemas."""
+    """Converts the answer into an instance; None for text and plain JSON Schemas."""
     blank: bool = False
-    """Whether text of white space only is admitted."""
+    """Whether a text of only whitespace is accepted."""
     name: str = "answer"
-    """What the schema is called in ``response_format``."""
+    """The name of the schema in ``response_format``."""
     kind: Any = None
-    """The type that the adapter makes; None without one."""
+    """The type of the instance; None without an adapter."""
     extra: Extra = "forbid"
-    """What becomes of keys that the schema does not have."""
+    """What happens to keys that the schema does not mention: ``forbid`` rejects them."""
 
     @classmethod
     def of(
@@ -69,9 +69,10 @@ class Answer(Generic[A_co]):
         blank: bool = False,
         is_strangers: bool = False,
     ) -> Answer[Any]:
-        """Compile ``str``, a pydantic type or a JSON Schema; an Answer is returned as it is.
+        """Compile ``str``, a pydantic type or a JSON Schema; return an Answer unchanged.
 
-        A stranger's schema has to have an example. Raises ContractError for anything else.
+        With ``is_strangers`` the schema is rejected if no example of it can be built. Raises
+        ContractError for anything else.
         """
         if isinstance(kind, Answer):
             return kind
@@ -85,7 +86,7 @@ class Answer(Generic[A_co]):
             _DESCRIBED.trim([length])
             return answer
 
-        if inspect.isroutine(kind):  # pydantic would take it for a type, and call it
+        if inspect.isroutine(kind):  # pydantic would treat it as a type, and call it
             raise ContractError("answer= must be str, a type or a JSON Schema, not a function")
         if isinstance(kind, Tool):
             raise ContractError("answer= must be str, a type or a JSON Schema; a tool is in tools=")
@@ -113,7 +114,7 @@ class Answer(Generic[A_co]):
         )
         schema.require_example("the answer", is_strangers=is_strangers)
 
-        # letters, digits, _ and -, at most 64: what response_format admits
+        # response_format accepts letters, digits, _ and -, at most 64
         title = title if isinstance(title, str) else ""
         name = re.sub(r"[^A-Za-z0-9_-]", "_", title)[:64] or "answer"
         kind = None if adapter is None else kind
@@ -121,18 +122,18 @@ class Answer(Generic[A_co]):
 
     @property
     def is_text(self) -> bool:
-        """Whether any text is an answer: no schema, and no judgement of a kind of its own."""
+        """Whether any text is an answer: there is no schema, and no subclass that judges."""
         return self.schema is None and type(self) is Answer
 
     @property
     def document(self) -> JSON:
-        """The JSON Schema of the answer, as it is shown to the model."""
+        """The JSON Schema of the answer that the model sees."""
         return {"type": "string", "minLength": 1} if self.schema is None else self.schema.shown
 
     def judge(self, value: JSON, at: str, work: Work | None = None) -> object | Invalid:
-        """Return the typed answer that ``value`` spells, or what is wrong with it.
+        """Return the typed answer for a JSON value, or Invalid with its faults.
 
-        ``work`` as in ``Schema.check``.
+        ``at`` and ``work`` are as in :meth:`Schema.check`.
         """
         if self.schema is None:
             return self._judge_text(value, at)
@@ -154,7 +155,7 @@ class Answer(Generic[A_co]):
         return instance_of(self.adapter, value, at=at, names=self.schema.names, **how)
 
     def _judge_text(self, value: JSON, at: str) -> str | Invalid:
-        """Judge text, which must say something (requirement T8)."""
+        """Judge a text, which must not be blank."""
         if not isinstance(value, str):
             return Invalid(
                 (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected="a string", found=quote(value)),)
@@ -165,32 +166,29 @@ class Answer(Generic[A_co]):
 
         return value
 
-    # the next two are for a kind of answer that overrides them, which reads the argument
+    # subclasses override the next two methods
     def judge_draft(self, draft: Draft) -> Verdict | None:  # noqa: ARG002
-        """Judge a whole native reply, for a kind of answer that is more than a text.
+        """Judge a whole native reply; None, as here, leaves that to the contract.
 
-        None, as here, leaves the reply to the channel.
+        A subclass overrides it for an answer that is more than a text.
         """
         return None
 
     def calls_in(self, answer: object) -> tuple[ToolCall, ...]:  # noqa: ARG002
-        """Return the calls inside a typed answer, in the order of their ``tool_calls``.
-
-        The tuple is empty for an answer that holds no calls, as here.
-        """
+        """Return the calls inside a typed answer, in the order of ``tool_calls``; here none."""
         return ()
 
 
 _DESCRIBED: ByText[Answer[Any]] = ByText()
-# By the name of a member in JSON: its attribute, its type, and what reads it; that reader is None
-# where reading needs the whole object.
+# By the name of a member in JSON: its attribute, its type, and its reader; the reader is None if
+# reading needs the whole object.
 _Members = dict[str, tuple[str, Any, "TypeAdapter[Any] | None"]]
 
 
 class PartialAnswer:
-    """One answer followed while it is written, for one stream.
+    """Builds the typed answer of one stream while it arrives.
 
-    ``names`` are the names that the contract knows.
+    ``names`` are the member names of the contract.
     """
 
     def __init__(
@@ -205,10 +203,7 @@ class PartialAnswer:
         self._is_lost = False
 
     def grown(self, partial: Partial[object]) -> object:
-        """Return the answer with what has become final.
-
-        None as long as nothing can be shown of it.
-        """
+        """Return the answer with all that is final; None until there is something to show."""
         if not self._is_lost:
             steps: list[str] | None = None
             if partial.open:
@@ -220,9 +215,9 @@ class PartialAnswer:
 
 
 class _Open:
-    """A value that is still written: an object of a model or a list, with what of it is final.
+    """A value that is still arriving: a model or a list, with its final parts.
 
-    A value of any other type is not shown until it is whole.
+    A value of any other type is not shown until it is complete.
     """
 
     def __init__(self, kind: Any, adapter: TypeAdapter[object], extra: Extra) -> None:
@@ -244,9 +239,9 @@ class _Open:
             self.made = []
 
     def grow(self, value: JSON, steps: list[str] | None, names: Collection[str]) -> bool:
-        """Take what is final, and return whether the type admits it.
+        """Add what is final, and return whether the type accepts it.
 
-        ``steps`` lead to what is open, None when nothing is.
+        ``steps`` lead to the open value; None if none is open.
         """
         if steps is None:
             whole = instance_of(self._adapter, value, at="", names=names, extra=self._extra)

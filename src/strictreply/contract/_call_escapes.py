@@ -17,7 +17,7 @@ MINIMAX = "]<]minimax[>["
 
 
 def _begun(token: str) -> str:
-    """Return the pattern of all beginnings of a token whose signs blanks may stand behind."""
+    """Return the pattern for all beginnings of a token, with optional spaces between its signs."""
     pattern = _BLANKS
     for sign in reversed(token[1:]):
         pattern = rf"{_BLANKS}(?:{re.escape(sign)}{pattern})?"
@@ -29,7 +29,7 @@ _WORD = r"[\w|\uff5c:.=\u2581-]"
 _TAG = rf"<{_BLANKS}(?P<slash>\\?/?){_BLANKS}(?P<tag>{_WORD}{{1,60}}){_BLANKS}>"
 _TOKEN = rf"(?P<token>{_BLANKS.join(map(re.escape, MINIMAX))}{_BLANKS})"
 _SECTION = rf"\[{_BLANKS}(?P<section>/?[A-Z_]{{4,20}}){_BLANKS}\]"
-# a quotation mark of a key or a value alone is meant: another one may quote a marker
+# only a quotation mark of a key or a value: another one may quote a marker
 _BEFORE_VALUE = "|".join(
     rf"(?<={before}{' ' * size}\\)"
     for before in (r"[{\[:,]", r"\\n", r"\n")
@@ -52,12 +52,12 @@ _BEGUN = re.compile(
 _CLOSED = re.compile(rf"\[{_BLANKS}/?[A-Z_]{{4,20}}{_BLANKS}\]\Z")
 _BEGINS = re.compile(r"[&\\<\[\]]")
 _LONGEST = 80  # no escape has more characters
-_MOST_BEFORE = 12  # characters before an escape that tell of it
+_MOST_BEFORE = 12  # characters before an escape that are needed to recognize it
 _BLANK_SIGNS = {"n": "\n", "t": "\t"}
 
 
 def unescaped(text: str) -> str:
-    """Return a whole text as it is meant."""
+    """Return a whole text without escapes."""
     return text if _BEGINS.search(text) is None else _ESCAPED.sub(_meant, text)
 
 
@@ -79,9 +79,9 @@ def _meant(found: re.Match[str]) -> str:
 
 
 class Unescaping:
-    """Follows a text that comes in pieces, and writes it as it is meant.
+    """Removes the escapes of a text that arrives in pieces.
 
-    ``has_changed``: something of it was escaped.
+    ``has_changed`` says whether anything was escaped.
     """
 
     def __init__(self) -> None:
@@ -90,11 +90,11 @@ class Unescaping:
         self._before = ""  # the end of what was read
         self._size = 0
         self._meant_size = 0
-        # where an escape ends: in the text as it is meant, and as it came
+        # the ends of escapes: in the text without escapes, and in the original
         self._ends: deque[tuple[int, int]] = deque([(0, 0)])
 
     def feed(self, piece: str) -> tuple[str, str]:
-        """Take one more piece; return what can be read now, as it came and as it is meant."""
+        """Add one more piece; return what can be read now, as received and without escapes."""
         if not self._rest and _BEGINS.search(piece) is None:
             self._size += len(piece)
             self._meant_size += len(piece)
@@ -129,9 +129,9 @@ class Unescaping:
         return "".join([*parts, text[at:]])
 
     def place(self, meant: int) -> int:
-        """Return where a place of the text as it is meant stands in that which came.
+        """Return where a place of the text without escapes is in the original.
 
-        No place may be before one that was asked for.
+        Each place must be at or after the last one that was requested.
         """
         while len(self._ends) > 1 and self._ends[1][0] <= meant:
             self._ends.popleft()

@@ -1,4 +1,4 @@
-"""What may follow a marker of a template: the name of a declared tool, as a form says.
+"""What may follow a marker of a template: the name of a declared tool, in one of its forms.
 
 The forms are those of :attr:`~strictreply.contract._call_templates.Template.then`.
 """
@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator
 from enum import Enum
 from typing import NamedTuple
 
-# The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, and those of our
+# The members of a call in JSON: OpenAI's, Llama's (jundot/omlx#1153), LangChain's, and those of the
 # text channel.
 NAMES = ("name", "tool", "tool_name", "function", "function_name", "recipient_name", "action")
 ARGUMENTS = (
@@ -24,7 +24,7 @@ ARGUMENTS = (
     "tool_args",
     "action_input",
 )
-# The members that hold calls: the API's own, spelled as text (groq/groq-typescript#103), and
+# The members that contain calls: the API's own, written as text (groq/groq-typescript#103), and
 # Gemini's.
 WRAPPERS = (
     "function",
@@ -60,11 +60,11 @@ _BEGINS_OBJECT = re.compile(r"\{\s*(?:[\"}]|\Z)")
 _ENDS_ARGUMENTS = re.compile(r"\s*(?:<\||<?\Z)")
 _LEAST_JSON = 1000
 _CUT_WORDS = ("Unterminated string", "Invalid \\u", "Invalid \\escape")  # at the end of a text
-_FIRST_MEMBERS = 400  # characters of JSON that is not complete in which a name is looked for
+_FIRST_MEMBERS = 400  # characters of incomplete JSON that are searched for a name
 
 
 class State(Enum):
-    """What stands behind a marker: a call, nothing of it, or what only more text will tell."""
+    """What follows a marker: a call, no call, or not yet known."""
 
     CALL = 1
     NOTHING = 2
@@ -72,16 +72,16 @@ class State(Enum):
 
 
 class Piece(NamedTuple):
-    """One piece of a form: a text that stands there, or of what kind it is."""
+    """One piece of a form: a literal text, or a kind of text."""
 
     kind: str
     text: str = ""
 
 
 class Behind(NamedTuple):
-    """What was found behind a marker, and where it ends as far as it is known.
+    """What was found after a marker, and where it ends as far as known.
 
-    ``is_json``: it ends with JSON that was read.
+    ``is_json`` says whether it ends with JSON that was read.
     """
 
     state: State
@@ -104,9 +104,9 @@ def pieces_of(form: str) -> tuple[Piece, ...]:
 
 
 class Reader:
-    """Reads forms in one text, which is whole or still coming.
+    """Reads forms in one text, complete or still arriving.
 
-    ``limit`` is where the next marker begins: JSON that is broken ends there at the latest.
+    ``limit`` is where the next marker starts: broken JSON ends there at the latest.
     """
 
     def __init__(self, text: str, tools: Container[str], *, is_whole: bool) -> None:
@@ -115,7 +115,7 @@ class Reader:
         self._is_whole = is_whole
 
     def read(self, form: tuple[Piece, ...], at: int, limit: int) -> Behind:
-        """Read a form from ``at`` on. A call may break off with the text, once it has its name."""
+        """Read a form from ``at`` on. A call may be cut off after its name."""
         is_named = False
         is_json = False
         for piece in form:
@@ -157,7 +157,7 @@ class Reader:
         if found is None:
             return _OPEN if start >= len(text) - 1 else _NOTHING
         if found.end() == len(text) and not self._is_whole:
-            return _OPEN  # the name may go on
+            return _OPEN  # the name may continue
 
         size = next((at for at, name in _names_in(found[0]) if name in self._tools), None)
         if size is None:
@@ -196,7 +196,7 @@ class Reader:
         return Behind(State.CALL, end, is_json=True) if is_call else _NOTHING
 
     def _broken_json(self, kind: str, at: int, limit: int) -> Behind:
-        """Read JSON that is cut, malformed or not there yet: its members tell what it is."""
+        """Read JSON that is cut off, malformed or incomplete: its members show what it is."""
         text = self._text
         if kind == "args":
             is_cut = limit == len(text)
@@ -214,9 +214,9 @@ class Reader:
 
 
 def decoded_at(text: str, at: int) -> tuple[object, int] | None:
-    """Return the JSON that begins at a place, and where it ends; None where it is broken.
+    """Return the JSON that starts at a place, and where it ends; None if it is malformed.
 
-    An error of the decoder counts the lines before it: so it reads no more than the JSON can be.
+    The decoder counts all lines before an error, so it gets no more text than the JSON can have.
     """
     size = _LEAST_JSON
     while True:
@@ -236,7 +236,7 @@ def decoded_at(text: str, at: int) -> tuple[object, int] | None:
 
 
 def without_name_space(name: str) -> str:
-    """Return a name without the namespace in which a model saw it."""
+    """Return a name without the namespace in which the model saw it."""
     for space in _NAME_SPACES:
         name = name.removeprefix(space)
 
@@ -244,9 +244,9 @@ def without_name_space(name: str) -> str:
 
 
 def _names_in(written: str) -> Iterator[tuple[int, str]]:
-    """Yield what may be a tool's name in a run of the characters of names, the longest first.
+    """Yield the possible tool names in a run of name characters, the longest first.
 
-    With each is where it ends.
+    Each comes with its end.
     """
     for name in dict.fromkeys((written, without_name_space(written))):
         skipped = len(written) - len(name)
@@ -257,7 +257,7 @@ def _names_in(written: str) -> Iterator[tuple[int, str]]:
 
 
 def keys_in(value: object) -> list[str]:
-    """Return the keys of an object, or of the objects of a list, that hold arguments."""
+    """Return the keys of an object, or of the objects in a list, that contain arguments."""
     objects = value if isinstance(value, list) else [value]
     return [
         key
@@ -271,7 +271,7 @@ def keys_in(value: object) -> list[str]:
 def called_in(value: object, depth: int) -> list[str]:
     """Return the tools that a JSON value between the markers of calls may call.
 
-    It has looser rules than JSON alone: the markers say that it is a call.
+    The rules are looser than for JSON without markers, because the markers say that it is a call.
     """
     if depth == 0:
         return []
@@ -286,7 +286,7 @@ def called_in(value: object, depth: int) -> list[str]:
 
 
 def is_definition(value: dict[str, object]) -> bool:
-    """Return whether an object defines a tool: its arguments are their schema."""
+    """Return whether an object defines a tool: its arguments are a schema."""
     for key in ARGUMENTS:
         match value.get(key):
             case {"properties": _}:

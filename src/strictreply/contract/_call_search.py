@@ -1,7 +1,7 @@
-"""The search for calls that a model wrote as text, by the rows of :data:`TEMPLATES`.
+"""Searches a text for calls that the model wrote, by the rows of :data:`TEMPLATES`.
 
-A call is a marker of a template with the name of a declared tool behind it, outside of what is
-quoted and of thoughts that ended. The work is linear in the text, however it comes.
+A call is a marker of a template followed by the name of a declared tool, outside of quotations and
+finished thoughts. The search takes linear time, also for a text in pieces.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from strictreply.contract._call_forms import Behind, Piece, Reader, State, decod
 from strictreply.contract._call_templates import TEMPLATES, THOUGHTS, Template
 from strictreply.contract._quoting import Quoting
 
-_LONG = 500  # what is open behind a marker and longer is looked at again when it has doubled
+_LONG = 500  # a longer open part after a marker is examined again only when it has doubled
 _BLANKS = re.compile(r"\s*")
-# what may stand between a name and the JSON of its arguments
+# what may be between a name and the JSON of its arguments
 _HEAD = re.compile(r"(?:\s{1,100}|<\|[^|<>]{1,30}\|>|\w{1,20}){0,20}")
-# a sentence that goes on behind a call and ends: it speaks of the call
+# a sentence that continues and ends after a call: it only mentions the call
 _GOES_ON = re.compile(
     r"[.,;:!?)](?=\s|\Z)(?!\s*[\[{<])|[\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]"
     r"|[ \t]+[a-z\u2013\u2014-][^\n]{0,400}?[.!?:;)](?=\s|\Z)"
@@ -30,9 +30,9 @@ _GOES_ON = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FoundCall:
-    """A call: where its markers begin, where its name or its JSON ends, and its template.
+    """A call: where its markers start, where its name or its JSON ends, and its template.
 
-    ``is_json``: its JSON ends there.
+    ``is_json`` says whether its JSON ends there.
     """
 
     start: int
@@ -42,7 +42,7 @@ class FoundCall:
 
 
 class _Table:
-    """The markers of templates and of thoughts, and what each means."""
+    """The markers of templates and thoughts, and their meanings."""
 
     def __init__(self, templates: Iterable[Template]) -> None:
         self.rows: dict[str, list[tuple[Template, tuple[tuple[Piece, ...], ...]]]] = {}
@@ -67,7 +67,7 @@ class _Table:
         )
 
     def is_begun(self, text: str, at: int) -> bool:
-        """Return whether what stands at the end of a text may become another marker."""
+        """Return whether the end of a text may become another marker."""
         return len(text) - at < self.longest and text[at:] in self.begun
 
 
@@ -75,10 +75,11 @@ _table = cache(_Table)
 
 
 class CallSearch:
-    """Looks for calls in a text that comes in pieces, or whole.
+    """Searches for calls in a text that arrives in pieces, or is complete.
 
-    ``calls`` are those that were found. ``held`` is from where on the text is not to be shown: a
-    call begins there, or may begin. ``thought_end`` is where the first thought ended.
+    ``calls`` are the calls that were found. ``held`` is the position from which the text must not
+    be shown, because a call starts or may start there. ``thought_end`` is where the first thought
+    ended.
     """
 
     def __init__(self, tools: Container[str], templates: tuple[Template, ...] = TEMPLATES) -> None:
@@ -86,17 +87,17 @@ class CallSearch:
         self._table = _table(templates)
         self._quoting = Quoting()
 
-        self._text = ""  # what is searched; it begins at _start of the whole text
+        self._text = ""  # the text that is searched; it starts at _start of the whole text
         self._start = 0
         self._at = 0  # up to where it was searched
         self._unread: list[str] = []  # the text before it that the quoting has not read
         self._coming: list[str] = []
         self._size = 0
-        self._enough = 0  # the size of the whole text from which on it is searched again
+        self._enough = 0  # the size of the whole text from which it is searched again
 
-        self._run: int | None = None  # where markers begin that are no calls by themselves
+        self._run: int | None = None  # the starts of markers that are not calls by themselves
         self._run_end = 0
-        self._stays = False  # special tokens are among them, which no prose has
+        self._stays = False  # special tokens among them, which prose does not have
         self._is_past_first = False
         self._thought_closes = ""
         self._thought_calls: list[FoundCall] = []
@@ -107,7 +108,7 @@ class CallSearch:
         self.last_thought_end = 0
 
     def __copy__(self) -> CallSearch:
-        """Return a search of its own that goes on from here."""
+        """Return an independent copy of the search, which continues from here."""
         other = CallSearch.__new__(CallSearch)
         vars(other).update(
             vars(self)
@@ -122,12 +123,12 @@ class CallSearch:
         return other
 
     def feed(self, piece: str) -> None:
-        """Take one more piece of the text; behind a call nothing more is looked for."""
+        """Add one more piece of the text; after a call, the search stops."""
         self._size += len(piece)
         if self.calls:
             return
 
-        # most of a text has no sign that a marker begins with
+        # most of a text has no character that starts a marker
         is_plain = self._run is None and not self._thought_calls
         if is_plain and not self._text and self._table.first.search(piece) is None:
             self._unread.append(piece)
@@ -140,11 +141,11 @@ class CallSearch:
             self._search(is_whole=False)
 
     def read(self, text: str) -> None:
-        """Take a whole text."""
+        """Read a complete text."""
         self._coming.append(text)
         self._search(is_whole=True)
 
-        # a thought that did not end, or that nothing followed, was no thought
+        # an unfinished thought, or one without text after it, was not a thought
         if not text[self.last_thought_end :].strip() or self._thought_closes:
             self.calls = [*self._thought_calls, *self.calls]
 
@@ -187,7 +188,7 @@ class CallSearch:
         self._keep(self._first_begun(text, is_whole=is_whole), read)
 
     def _take(self, found: re.Match[str], reader: Reader, limit: int) -> bool:
-        """Take a marker that is not quoted; return False where only more text tells what it is."""
+        """Handle a marker outside of quotations; return False if more text is needed."""
         marker = found[0]
         at = self._start + found.start()
         self._at = found.end()
@@ -220,7 +221,7 @@ class CallSearch:
         return True
 
     def _is_first(self, found: re.Match[str]) -> bool:
-        """Return whether nothing but a thought stands before a marker."""
+        """Return whether only a thought precedes a marker."""
         if self._is_past_first:
             return False
 
@@ -258,7 +259,7 @@ class CallSearch:
         self._stays = False
 
     def _forget(self, text: str, at: int) -> None:
-        """Forget markers behind which prose stands, and the calls of a thought that has ended."""
+        """Forget markers that are followed by prose, and the calls of a finished thought."""
         if self._run is not None and not self._stays:
             behind = text[max(0, self._run_end - self._start) : at]
             if behind.strip():
@@ -276,11 +277,11 @@ class CallSearch:
         return at
 
     def _keep(self, at: int, read: int) -> None:
-        """Keep the text from ``at`` on: a marker begins there, or may begin."""
+        """Keep the text from ``at`` on, where a marker starts or may start."""
         text = self._text
         self._forget(text, at)
 
-        # signs of quotations never go on in the next line
+        # quotation signs never continue in the next line
         line = text.rfind("\n", read, at) + 1
         if line:
             read = self._let_read(text, read, line)
@@ -300,7 +301,7 @@ class CallSearch:
         self.held = min([self._start, *waiting])
 
     def _first_begun(self, text: str, *, is_whole: bool) -> int:
-        """Return where a marker may begin at the end of a text."""
+        """Return where a marker may start at the end of a text."""
         if not is_whole:
             last = max(self._at, len(text) - self._table.longest)
             for found in self._table.first.finditer(text, last):
@@ -313,7 +314,7 @@ class CallSearch:
 def _first_call(
     reader: Reader, forms: tuple[tuple[Piece, ...], ...], at: int, limit: int
 ) -> Behind:
-    """Return what the first form reads as a call; else whether one may still become one."""
+    """Return the call that the first form reads; else whether a call is still possible."""
     left = Behind(State.NOTHING)
     for form in forms:
         behind = reader.read(form, at, limit)
@@ -328,7 +329,7 @@ def _first_call(
 def holds_call(
     text: str, tools: Container[str], templates: tuple[Template, ...] = TEMPLATES
 ) -> bool:
-    """Return whether a whole text holds a call of a declared tool that it does not speak of."""
+    """Return whether a complete text contains a call of a declared tool, not a mention of one."""
     meant = unescaped(text)
     if _holds_call(text, tools, templates):
         return True
@@ -350,7 +351,7 @@ def _holds_call(
     search.read(text)
     ends = _Ends(text)
 
-    # a thought whose beginning the template wrote, with something behind it
+    # a thought whose beginning the template wrote, followed by text
     thought_end = search.thought_end or 0
     if not text[thought_end:].strip():
         thought_end = 0
@@ -364,22 +365,22 @@ def _holds_call(
 
 
 class _Ends:
-    """Where the calls of a text end."""
+    """The ends of the calls in a text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._last: dict[str, int] = {}
 
     def go_on(self, call: FoundCall) -> bool:
-        """Return whether the sentence goes on behind a call: then it speaks of the call."""
+        """Return whether the sentence continues after a call: then it only mentions the call."""
         return _GOES_ON.match(self._text, self.of(call)) is not None
 
     def is_bare(self, call: FoundCall) -> bool:
-        """Return whether a call ends right behind its name."""
+        """Return whether a call ends directly after its name."""
         return any(self._text.endswith(close, 0, call.end) for close in call.template.closes)
 
     def of(self, call: FoundCall) -> int:
-        """Return where a call ends: behind its JSON, else with the last of its closing markers."""
+        """Return where a call ends: after its JSON, or after the last of its closing markers."""
         text = self._text
         end = call.end
         if not call.is_json:
@@ -397,7 +398,7 @@ class _Ends:
         return self._behind_closing(end, call.template)
 
     def _behind_closing(self, end: int, template: Template) -> int:
-        """Return where the markers end that close a call whose JSON ends here."""
+        """Return the end of the markers that close a call whose JSON ends here."""
         closes = (*template.closes, "```")
         while True:
             blanks = _BLANKS.match(self._text, end)

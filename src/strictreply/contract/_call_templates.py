@@ -1,4 +1,4 @@
-"""How chat templates spell a call: one row for each, with its source. Data alone.
+"""How chat templates write a call: one row for each, with its source. Only data.
 
 :mod:`~strictreply.contract._call_search` reads these rows.
 """
@@ -11,31 +11,32 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The spelling of one family of models.
+    """The format of calls of one family of models.
 
-    In ``opens`` and ``then`` a blank is any white space or none, ``{name}`` the name of a declared
-    tool, quoted or not, ``{json}`` JSON that names one as a member of a call, ``{keyed}`` JSON that
-    names one as a key, ``{args}`` a JSON object to the end of its message.
+    In ``opens`` and ``then`` a space is any whitespace or none, ``{name}`` is the name of a
+    declared tool, quoted or not, ``{json}`` is JSON with the name in a member of a call,
+    ``{keyed}`` is JSON with the name as a key, ``{args}`` is a JSON object at the end of its
+    message.
     """
 
     name: str
-    """The models that spell calls so."""
+    """The models that write calls in this format."""
     source: str
-    """Where the spelling is defined."""
+    """Where the format is defined."""
     opens: tuple[str, ...]
-    """One of these begins a call."""
+    """Beginnings of a call."""
     then: tuple[str, ...]
-    """One of these follows the beginning."""
+    """What follows the beginning."""
     around: tuple[str, ...] = ()
-    """What may open a section of calls."""
+    """Beginnings of a section of calls."""
     closes: tuple[str, ...] = ()
-    """What ends a call, or a section."""
+    """Ends of a call or of a section."""
     opens_first: tuple[str, ...] = ()
-    """What begins a call where nothing but a thought is before it."""
+    """Beginnings of a call that count only after a thought, or at the start of the text."""
 
 
 def _deepseek(*names: str) -> tuple[str, ...]:
-    """Return tokens as DeepSeek writes them, with full-width bars and blanks, and in plain signs.
+    """Return DeepSeek's tokens, with full-width bars and spaces, and with ASCII characters.
 
     Servers and models mix the two (vllm-project/vllm#23454).
     """
@@ -44,7 +45,7 @@ def _deepseek(*names: str) -> tuple[str, ...]:
 
 
 def _tagged(prefixes: tuple[str, ...], *names: str) -> tuple[str, ...]:
-    """Return tags of such names, as DeepSeek writes them: V4.1 puts a blank before the name."""
+    """Return DeepSeek's tags with these names; V4.1 puts a space before the name."""
     return tuple(
         f"{one}{blank}{name}>" for one in prefixes for name in names for blank in ("", " ")
     )
@@ -55,7 +56,7 @@ def _closing(prefixes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _named(form: str) -> tuple[str, ...]:
-    """Return the forms of a tag whose attribute is the name: to its end, or with more in it."""
+    """Return the forms of a tag with the name as its attribute, ending there or with more."""
     return f"{form} >", f"{form} />", form
 
 
@@ -391,9 +392,10 @@ TEMPLATES = (
 
 
 class Thought(NamedTuple):
-    """What begins and ends a thought.
+    """The beginning and the end of a thought.
 
-    ``is_begun``: the template may have written the beginning itself, so that only the end is there.
+    ``is_begun`` says that the template may have written the beginning, so only the end is in the
+    text.
     """
 
     begins: str

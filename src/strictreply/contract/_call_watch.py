@@ -1,4 +1,4 @@
-"""Which part of a text that is still coming may be shown: none that may become a call."""
+"""Decides which part of an arriving text may be shown: no part that may become a call."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from strictreply.contract._call_escapes import Unescaping
 from strictreply.contract._call_search import CallSearch
 from strictreply.contract._spelled_calls import may_become_call
 
-_MOST_FIRST = 1000  # characters that are looked at for the beginning of a call
+_MOST_FIRST = 1000  # characters that are examined for the beginning of a call
 
 
 class CallWatch:
-    """Follows a text, and says up to where it may be shown.
+    """Follows an arriving text, and says up to where it may be shown.
 
-    A text is held from any marker on that may begin a call; with ``holds_first`` also at its
-    beginning, or behind its thought, as long as it may become nothing but calls there.
+    Text is held back from any marker that may begin a call. With ``holds_first`` it is also held
+    back at the beginning, or after a thought, as long as it may consist of calls only.
     """
 
     def __init__(self, tools: Collection[str], *, holds_first: bool = True) -> None:
         self._tools = tools
         self._search = CallSearch(tools)
         self._unescaping = Unescaping()
-        self._meant: CallSearch | None = None  # of the text as it is meant, once that is another
+        self._meant: CallSearch | None = None  # of the text without escapes, if that differs
         self._size = 0
         self._hidden: list[str] = []  # the text from _shown on
         self._shown = 0
         self._is_behind_thought = not holds_first
 
-        # where calls alone may begin; None once it is more than that
+        # where a text of only calls may begin; None if there is other text
         self._begin: int | None = 0 if holds_first else None
         self._first = ""  # the text from there on
         self._is_closed = False
 
     def feed(self, piece: str) -> int:
-        """Take one more piece; return how many characters of the whole text may be shown."""
+        """Add one more piece; return how many characters of the whole text may be shown."""
         if self._is_closed or not piece:
             return self._shown
 
@@ -55,7 +55,7 @@ class CallWatch:
         if thought_end is not None and not self._is_behind_thought:
             self._is_behind_thought = True
             self._first = "".join(self._hidden)[thought_end - self._shown :]
-            if self._begin is None:  # the thought was shown already
+            if self._begin is None:  # the thought was already shown
                 self._begin = thought_end
 
         self._show(self._up_to())
@@ -71,7 +71,7 @@ class CallWatch:
             self._begin = None
             return held
 
-        # calls, as far as anybody can tell
+        # so far the text consists of calls
         self._is_closed = len(self._first) > _MOST_FIRST
         return min(held, self._begin)
 

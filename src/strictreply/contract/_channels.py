@@ -1,6 +1,6 @@
 """The two channels of a reply: native calls, or JSON in the text.
 
-This module says how each is described to a model, and how it is judged.
+The module describes each to the model, and judges replies in it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def call_schema(tool: Tool) -> dict[str, JSON]:
 
 
 def union_schema(contract: Contract) -> dict[str, JSON]:
-    """Return the schema of everything the text channel admits under a contract."""
+    """Return the schema of everything that a contract accepts in the text channel."""
     branches: list[JSON] = []
     if contract.choice != "none":
         branches += [call_schema(tool) for tool in callable_tools(contract)]
@@ -69,10 +69,10 @@ def union_schema(contract: Contract) -> dict[str, JSON]:
 
 
 def constraint_schema(contract: Contract) -> JSONObject:
-    """Return the schema of the union as servers take it to constrain a reply.
+    """Return the schema of the union for constrained decoding.
 
-    Servers look for definitions at the root, and some refuse a root that is not an object: a union
-    of one member is that member.
+    Servers look for definitions at the root, and some reject a root that is not an object, so a
+    union of one member becomes that member.
     """
     shared: dict[str, JSON] = {}
     branches: Any = _hoisted(union_schema(contract)["anyOf"], shared)
@@ -81,9 +81,9 @@ def constraint_schema(contract: Contract) -> JSONObject:
 
 
 def _hoisted(value: JSON, shared: dict[str, JSON]) -> JSON:
-    """Return a schema without the definitions of what is embedded, which are put into ``shared``.
+    """Return a schema whose embedded definitions are moved into ``shared``.
 
-    One that refers to anything but its own definitions stays as it is.
+    An embedded schema with other references is not changed.
     """
     if isinstance(value, list):
         return [_hoisted(item, shared) for item in value]
@@ -104,21 +104,18 @@ def _hoisted(value: JSON, shared: dict[str, JSON]) -> JSON:
 
 
 def admits_answer(contract: Contract) -> bool:
-    """Return whether an answer may be given under the demanded choice.
+    """Return whether the tool choice allows an answer.
 
-    Where it is a tool, it counts as a call, too.
+    If answers are calls of a tool, they count as calls, too.
     """
     by_call = contract.answer_style == "tool" and contract.choice in {"required", FINAL_ANSWER}
     return by_call or contract.choice in {"auto", "none"}
 
 
 def or_answer(contract: Contract) -> str:
-    """Return the words that follow a list of tools where an answer may be given instead.
-
-    They are empty where no answer may be given.
-    """
+    """Return the words after a list of tools that allow an answer; empty if none is allowed."""
     if contract.answer_style == "tool" or not admits_answer(contract):
-        return ""  # final_answer is on the list
+        return ""  # final_answer is in the list
     if contract.channel == "text":
         return '; or answer under the key "answer"'
 
@@ -128,7 +125,7 @@ def or_answer(contract: Contract) -> str:
 def instructions(
     contract: Contract, wanted: str = "exactly one JSON object", schema: JSON = None
 ) -> str:
-    """Return the request for ``wanted`` in the text channel (T21).
+    """Return the instructions that request ``wanted`` in the text channel.
 
     ``schema`` None means the schema of the union.
     """
@@ -136,7 +133,7 @@ def instructions(
 
 
 def answer_instructions(contract: Contract) -> str:
-    """Return the request to answer in JSON, for an endpoint without ``response_format``."""
+    """Return instructions to answer in JSON, for an endpoint without ``response_format``."""
     is_alone = contract.choice == "none" or not contract.tools
     rules = _ANSWER_RULES if is_alone else _BESIDE_CALLS
     return f"{rules}\n{compact(contract.answer.document)}"
@@ -144,18 +141,18 @@ def answer_instructions(contract: Contract) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FinalAnswerTool:
-    """The tool that carries the answer with ``answer_style="tool"``."""
+    """The tool for answers with ``answer_style="tool"``."""
 
     definition: JSONObject
-    """The tool as chat completions declare it."""
+    """The tool in the form of chat completions."""
     name: str = FINAL_ANSWER
     """Its name."""
     custom: None = None
-    """It is a function."""
+    """None, because it is a function."""
 
     @classmethod
     def of(cls, contract: Contract) -> Self:
-        """Return the tool whose arguments hold the answer of a contract."""
+        """Return the tool whose arguments are the answer of a contract."""
         document = contract.answer.document
         if (
             not isinstance(document, dict)
@@ -164,7 +161,7 @@ class FinalAnswerTool:
         ):
             schema = answer_schema(contract)
         else:
-            # the answer's definitions stand at the root, where servers look for them
+            # the answer's definitions are moved to the root, where servers look for them
             inner = {key: value for key, value in document.items() if key != "$defs"}
             schema = _closed_object({"answer": inner})
             schema |= {key: value for key, value in document.items() if key == "$defs"}
@@ -175,12 +172,12 @@ class FinalAnswerTool:
 
 
 def answer_format(contract: Contract) -> AnswerFormat:
-    """Return the format that asks for the structured answer of the native channel."""
+    """Return the format that requests a structured answer in the native channel."""
     return AnswerFormat("json_schema", contract.answer.document, contract.answer.name)
 
 
 def callable_tools(contract: Contract) -> list[Tool]:
-    """Return the tools that may be called under the demanded choice."""
+    """Return the tools that the tool choice allows."""
     return [
         tool
         for name, tool in contract.by_name.items()
@@ -198,9 +195,10 @@ def _closed_object(properties: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def _embedded(name: str, document: object) -> JSON:
-    """Return a schema to place inside another.
+    """Return a schema for embedding in another one.
 
-    A schema with references gets a base URI, so that they still refer to its own definitions.
+    A schema with references gets a base URI, so that its references still point to its own
+    definitions.
     """
     if isinstance(document, dict) and '"$ref"' in compact(document):
         return {"$id": f"{_BASE}{name}", **document}
@@ -215,7 +213,7 @@ Outcome: TypeAlias = ToolCall | DirectAnswer | Invalid
 
 
 def judge_name(contract: Contract, name: object, at: str, work: Work) -> tuple[Issue, ...]:
-    """Report a tool name that is not a name, not declared, or not the one demanded."""
+    """Return the issues of a tool name: not a string, not declared, or not the required one."""
     if not isinstance(name, str):
         expected = "the name of a tool, a string"
         return (Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(name)),)
@@ -238,14 +236,14 @@ def judge_name(contract: Contract, name: object, at: str, work: Work) -> tuple[I
 
 
 def is_final_answer(contract: Contract, name: object) -> bool:
-    """Return whether a call of ``name`` is the answer itself (requirement T14)."""
+    """Return whether a call of ``name`` is the answer."""
     return contract.answer_style == "tool" and name == FINAL_ANSWER
 
 
 def judge_args(
     contract: Contract, name: str, args: JSON, *, at: str, call_id: str | None, work: Work
 ) -> Outcome:
-    """Hold the arguments to the declared tool's schema and build them (requirement T27)."""
+    """Check the arguments against the declared tool's schema, and build the typed call."""
     if not isinstance(args, dict):
         return Invalid((args_shape(args, at),))
     if is_final_answer(contract, name):
@@ -269,7 +267,7 @@ def judge_args(
 def judge_input(
     contract: Contract, name: str, text: object, *, at: str, call_id: str | None, work: Work
 ) -> Outcome:
-    """Hold the free text of a custom tool to its grammar, where that is a pattern."""
+    """Check the free text of a custom tool against its grammar, if that is a pattern."""
     tool = contract.by_name[name]
     if not isinstance(text, str):
         expected = "a text as its input"
@@ -284,7 +282,7 @@ def judge_input(
 
 
 def args_shape(args: JSON, at: str) -> Issue:
-    """Report arguments that are not an object (requirement T10)."""
+    """Return the issue of arguments that are not an object."""
     expected = f"a JSON object; {came_words(args)}"
     return Issue.of(Code.SHAPE_WRONG_TYPE, at, expected=expected, found=quote(args))
 
@@ -311,9 +309,9 @@ def extra_keys(
     at: str = "",
     inner: Mapping[str, Schema | None] | None = None,
 ) -> list[Issue]:
-    """Report at most 16 members beside the allowed ones (T4, T5).
+    """Return the issues of members that are not allowed, at most 16.
 
-    ``inner`` has the schemas of the members where a misplaced key may belong.
+    ``inner`` has the schemas of members in which a misplaced key may belong.
     """
     names = " and ".join(f'"{key}"' for key in allowed)
     known = [
@@ -331,7 +329,7 @@ def extra_keys(
 
 
 def judge_content(contract: Contract, draft: Draft, work: Work) -> Verdict:
-    """Judge the text of a draft; native calls have no place in this channel."""
+    """Judge the text of a draft; native calls are not allowed in this channel."""
     if draft.calls or draft.fault is not None:
         expected = "a JSON object in the content"
         return Invalid((Issue.of(Code.CALL_MALFORMED, CALLS_PLACE, expected=expected),))
@@ -345,11 +343,11 @@ def judge_content(contract: Contract, draft: Draft, work: Work) -> Verdict:
 
 
 def judge_text(contract: Contract, text: str | bytes, work: Work) -> Verdict:
-    """Judge a JSON text as one member of the union, after the leniencies the contract allows."""
+    """Judge a JSON text as one member of the union, after the contract's extraction."""
     steps: tuple[str, ...] = ()
 
     if isinstance(text, bytes) and len(text) <= contract.limits.reply_bytes:
-        # the reader says what is wrong with bytes that are not UTF-8
+        # the reader reports bytes that are not UTF-8
         with suppress(UnicodeDecodeError):
             text = text.decode()
 
@@ -362,9 +360,9 @@ def judge_text(contract: Contract, text: str | bytes, work: Work) -> Verdict:
 
 
 def named_tool(contract: Contract, draft: Draft) -> str | None:
-    """Read which tool a text names, whatever else is wrong with it.
+    """Return the tool that a text names, even if the text has other faults.
 
-    The name is empty for an answer, None when the text cannot be read.
+    The name is empty for an answer, None if the text cannot be read.
     """
     if draft.text is None:
         return None
@@ -376,7 +374,7 @@ def named_tool(contract: Contract, draft: Draft) -> str | None:
 
 
 def judge_union(contract: Contract, value: JSON, work: Work) -> Outcome:
-    """Judge a call or an answer; the two exclude each other (requirement T6)."""
+    """Judge a call or an answer; they exclude each other."""
     if not isinstance(value, dict):
         hint = came_words(value, "reply")
         return Invalid((Issue.of(Code.SHAPE_NOT_OBJECT, hint=hint, found=quote(value)),))
@@ -414,10 +412,10 @@ def _missing_keys(contract: Contract, value: dict[str, JSON]) -> list[Issue]:
 
 
 def _judge_call(contract: Contract, value: dict[str, JSON], work: Work) -> Outcome:
-    """Judge ``{"tool": …, "args": …}``, the arguments when the tool is known."""
+    """Judge ``{"tool": …, "args": …}``; judge the arguments if the tool is known."""
     name = value.get("tool")
     tool = contract.by_name.get(name) if isinstance(name, str) else None
-    # the schemas that a key beside the tool and its arguments may have been meant for
+    # the schemas to which a misplaced key may belong
     inner = {"answer": contract.answer.schema} if tool is None else {"args": tool.parameters}
     issues = extra_keys(value, tuple(_CALL_KEYS), inner=inner) + _missing_keys(contract, value)
 

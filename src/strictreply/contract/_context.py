@@ -1,4 +1,4 @@
-"""Parameters of a tool that the program gives and the model never sees."""
+"""Parameters of a tool that your program supplies, and that the model never sees."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ class _Marker(Enum):
     GIVEN = "given by the program"
 
     def __get_pydantic_core_schema__(self, kind: object, handler: object) -> object:
-        """Refuse any other place than a parameter, where a model would write the value."""
+        """Raise ContractError: the type is not that of a parameter, so the model would write it."""
         raise ContractError(
-            "sr.Context is the type of a whole parameter of a tool; as a field, or inside another "
-            "type, the model would write it"
+            "sr.Context must be the type of a whole parameter of a tool: in a field, or inside "
+            "another type, the model would write its value"
         )
 
 
 Context: TypeAlias = Annotated[Given, _Marker.GIVEN]
-"""The type of a parameter that a program gives its tools, as in ``db: sr.Context[Database]``.
+"""Marks a parameter of a tool that your program supplies, as in ``db: sr.Context[Database]``.
 
-The parameter gets what ``run(client, …, context=…)`` was given, a ``Database`` here; in a durable
-run what ``DurableRuns(…, context=…)`` was given, in a graph what ``graph.invoke(…, context=…)``
-was. It is not in the tool's schema: no model sees it or writes it.
+The parameter gets the ``context`` of ``run(client, …, context=…)``, of ``DurableRuns(…,
+context=…)`` in a durable run, or of ``graph.invoke(…, context=…)`` in a graph. It is not in the
+tool's schema, so the model neither sees nor writes it.
 """
 
 
 class ContextParameter(NamedTuple):
-    """A parameter that gets the context; without a default it must be given one."""
+    """A parameter for the context; it is required if it has no default."""
 
     name: str
     is_required: bool
 
 
 def is_context(annotation: object) -> bool:
-    """Return whether a parameter of this type gets the context, also one that may be None."""
+    """Return whether the type marks a parameter for the context; it may also allow None."""
     if get_origin(annotation) is Annotated:
         return _Marker.GIVEN in get_args(annotation)[1:]
 
-    # not of list[…] and the like: only a whole parameter is given
+    # not inside list[…] and the like: the context is a whole parameter
     others = [one for one in get_args(annotation) if one is not type(None)]
     is_optional = len(others) == 1 and type(None) in get_args(annotation)
     return is_optional and is_context(others[0])
@@ -55,7 +55,7 @@ def is_context(annotation: object) -> bool:
 def context_parameters(function: Callable[..., object]) -> tuple[ContextParameter, ...]:
     """Return the parameters of a function that get the context.
 
-    There are none in a function whose annotations cannot be read, which a schema may stand beside.
+    There are none if the annotations cannot be read: a schema may describe such a function.
     """
     settled: Mapping[str, object] = {}
     if isinstance(function, functools.partial):

@@ -1,7 +1,4 @@
-"""The contract of a reply: one frozen value, and the verdict on a reply.
-
-Also what the keywords of one request ask for, read into a contract of that request.
-"""
+"""The contract: a frozen value that says which replies are valid, and judges them."""
 
 from __future__ import annotations
 
@@ -67,135 +64,132 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Effect: run these tools' checks on these typed arguments.
-
-    The text says where the arguments stand.
-    """
+    """Effect: run the checks of these tools. A job is a tool, typed arguments and their pointer."""
 
     jobs: tuple[tuple[Tool, Any, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Event: what the checks found, and the seconds they took."""
+    """Event: the issues that the checks found, and the seconds they took."""
 
     issues: tuple[Issue, ...]
     seconds: float = 0.0
 
 
 class ContractKeywords(TypedDict, total=False):
-    """The keywords of a contract beside ``answer``; :class:`Contract` says what each means."""
+    """The keywords of a contract except ``answer``; see the fields of :class:`Contract`."""
 
     tools: Iterable[object]
     """Functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries."""
     channel: Channel
     """Where calls are written: ``native`` (``tool_calls``) or ``text`` (JSON in the content)."""
     parallel: bool
-    """Whether several native calls at once are allowed."""
+    """Whether one reply may contain several native calls."""
     extraction: Extraction | Iterable[Extraction]
-    """The lenient steps that find JSON in a text; ``strict`` allows none."""
+    """Lenient steps that find JSON in a text; ``strict`` allows none."""
     extra: Extra | None
-    """What becomes of keys outside the schemas; None leaves each tool as it was declared."""
+    """What happens to keys that a schema does not mention; None keeps each tool's setting."""
     formats: Formats | None
-    """Whether ``format`` is asserted; None leaves each tool as it was declared."""
+    """Whether ``format`` is enforced; None keeps each tool's setting."""
     answer_style: AnswerStyle
-    """Whether the tool ``final_answer`` is the only way to answer (requirement T14)."""
+    """``tool`` makes calls of ``final_answer`` the only way to answer."""
     allow_blank_answers: bool
-    """Whether white space is accepted as an answer."""
+    """Whether an answer may be only whitespace."""
     text_calls: TextCalls
-    """Whether a call that is written as text is an answer, or a fault."""
+    """Whether a call written as text is accepted as an answer, or is a fault."""
     dialects: Dialects
-    """Which forms of messages are accepted."""
+    """Whether known deviations of servers are accepted."""
     limits: Limits
-    """The size limits of a reply."""
+    """Size limits of a reply."""
     quarantine: bool
-    """Whether a wrong tool is left out with a warning, in place of raising."""
+    """Whether a tool with a wrong declaration is left out with a warning, instead of raising."""
     strict: Strict
-    """Whether a provider's strict mode is asked for, with the schemas in the form it takes."""
+    """Whether to request the provider's strict mode, with converted schemas."""
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Contract(Generic[A_co]):
-    """What a reply may be: immutable, compiled once, safe to share between threads and tasks.
+    """Which replies are valid: calls of these tools, and answers of this type.
 
-    ``allow_blank_answers`` accepts white space as an answer. ``quarantine`` leaves out each tool
-    whose declaration is wrong, or repeats a name, with a ContractWarning, in place of raising: one
-    bad tool of an MCP server does not take the others with it. Raises ContractError when a
-    declaration is wrong, TypeError for an unknown keyword.
+    A contract is immutable, compiled once, and safe to share between threads and tasks.
+
+    - ``allow_blank_answers`` accepts whitespace as an answer.
+    - ``quarantine`` leaves out a tool whose declaration is wrong, or whose name is already used,
+      with a ContractWarning instead of an error, so one bad tool of an MCP server does not disable
+      the others.
+
+    Raises ContractError if a declaration is wrong, TypeError for an unknown keyword.
     """
 
     tools: tuple[Tool, ...]
     """The tools that may be called.
 
-    Given are functions, pydantic models, :class:`Tool` values, OpenAI definitions and MCP entries.
+    Pass functions, pydantic models, :class:`Tool` values, OpenAI definitions or MCP entries.
     """
     answer: Answer[A_co]
-    """What a direct answer must be: ``str``, a pydantic type or a JSON Schema."""
+    """The type of a direct answer: ``str``, a pydantic type or a JSON Schema."""
     channel: Channel = "native"
-    """Where calls are written.
-
-    It is ``native`` (``tool_calls``) or ``text`` (a JSON union in the content).
-    """
+    """Where the model writes calls: ``native`` (``tool_calls``) or ``text`` (JSON in the text)."""
     parallel: bool = False
-    """Whether several native calls at once are allowed."""
+    """Whether one reply may contain several native calls."""
     extraction: tuple[Extraction, ...] = ("strict",)
-    """The lenient steps that find JSON in a text, one or several; ``strict`` allows none."""
+    """Lenient steps that find JSON in a text, one or several; ``strict`` allows none."""
     extra: Extra | None = None
-    """What becomes of keys that a schema does not have: ``forbid`` or ``schema``.
+    """What happens to keys that a schema does not mention: ``forbid`` rejects them.
 
-    It holds for all tools and the answer, also those in a request; None leaves each tool as it was
-    declared.
+    ``schema`` follows JSON Schema, which allows them. The setting applies to the answer and all
+    tools, also to the tools of a request; None keeps each tool's own setting.
     """
     formats: Formats | None = None
-    """Whether ``format`` is asserted in the tools and the answer.
+    """Whether ``format`` is enforced in the tools and the answer.
 
-    None leaves each tool as it was declared, and asserts it in the answer.
+    None keeps each tool's own setting, and enforces formats in the answer.
     """
     answer_style: AnswerStyle = "union"
-    """``tool`` makes the tool ``final_answer`` the only way to answer (requirement T14)."""
+    """``tool`` makes calls of the tool ``final_answer`` the only way to answer."""
     text_calls: TextCalls = "refuse"
-    """What a call of a declared tool that is written as text is.
+    """What happens to a text answer that is a call of a declared tool, written as text.
 
-    ``answer`` accepts a native text answer that is, as a whole, a call of a declared tool in a form
-    that models are known to write, or holds one between the markers of a chat template
-    (``<tool_call>``, …); ``refuse`` makes it the fault ``call.as_text``.
+    ``refuse`` reports it as ``call.as_text``; ``answer`` accepts it as an answer. It applies to a
+    native text that as a whole has a known format of calls, and to a text with a call between the
+    markers of a chat template (``<tool_call>``, …).
     """
     dialects: Dialects = "known"
-    """Which forms of messages are accepted.
+    """Which deviations from the API's format are accepted.
 
-    ``strict`` takes a message in the API's own form only; ``known`` accepts known deviations of
-    servers, each of which the verdict names in its ``lenient``.
+    ``known`` accepts known deviations of servers, and the verdict names each in ``lenient``.
+    ``strict`` accepts none.
     """
     limits: Limits = DEFAULT_LIMITS
-    """The size limits of a reply."""
+    """Size limits of a reply."""
     choice: str = "auto"
-    """What one request demands.
-
-    It is ``auto``, ``required``, ``none`` or the name of the one tool that must be called.
-    """
+    """The tool choice of a request: ``auto``, ``required``, ``none``, or the tool to call."""
     offered: tuple[Tool, ...] = ()
-    """The tools that the model is shown where it may call some of them only (``allowed_tools``).
+    """All tools that the request declares, if only some may be called (``allowed_tools``).
 
-    There are none where it may call all that it is shown.
+    Empty if all may be called.
     """
     ids_may_repeat: bool = False
-    """Whether a call may have the id of an earlier one of its conversation.
+    """Whether a call may repeat the id of an earlier call of its conversation.
 
     The caller then assigns ids.
     """
     spaces: Spaces | None = None
-    """The names of the tools that stand in a namespace; None where none do."""
+    """The names of the tools that are in a namespace; None if there are none."""
     quarantined: Mapping[str, Issue] = field(default_factory=dict[str, Issue])
     """The fault of each tool that was left out, by its name."""
     strict: Strict = "auto"
-    """Whether a provider's strict mode is asked for.
+    """Whether to request the provider's strict mode.
 
-    ``auto`` asks for it where the provider is known and a schema has a form that it enforces,
-    ``True`` raises ContractError where one has none, ``False`` sends schemas as they are declared.
-    The full schema judges what comes in any case.
+    - ``auto``: if the provider is known and a schema can be converted to a form that it enforces.
+    - ``True``: always; raises ContractError if a schema cannot be converted.
+    - ``False``: never; schemas are sent as declared.
+
+    strictreply always checks replies against the full schema.
     """
     provider: StrictProvider | None = None
-    """Who is sent the schemas of a call; None where that is not known."""
+    """The provider that gets the schemas of a call; None if unknown."""
 
     @overload
     def __init__(
@@ -257,10 +251,10 @@ class Contract(Generic[A_co]):
         self._set(values)
 
     def replace(self, **values: Any) -> Self:
-        """Return the same contract with other values in some of its fields.
+        """Return the same contract with other values for some fields.
 
-        The values are compiled ones, as the fields hold them. Raises TypeError for a name that is
-        not a field, ContractError when the values do not go together.
+        The values must be of the types of the fields. Raises TypeError for an unknown field,
+        ContractError if the values contradict each other.
         """
         held = {each.name: getattr(self, each.name) for each in fields(self)}
         if unknown := values.keys() - held.keys():
@@ -274,7 +268,8 @@ class Contract(Generic[A_co]):
         vars(self).update(values)  # frozen: past __setattr__
         if FINAL_ANSWER in self.by_name and self.answer_style == "tool":
             raise ContractError(
-                f"{FINAL_ANSWER!r} is the answer with answer_style='tool'; rename the tool"
+                f"{FINAL_ANSWER!r} is reserved for the answer with answer_style='tool'; "
+                "rename the tool"
             )
 
     def __repr__(self) -> str:
@@ -282,16 +277,16 @@ class Contract(Generic[A_co]):
         return f"Contract(channel={self.channel!r}, tools=[{self.tool_list}])"
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what it was declared with: what was made of that is made anew where it goes."""
+        """Return only the fields, because everything else can be computed from them."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @cached_property
     def asks_strictly(self) -> bool:
-        """Whether a strict mode must be asked for, whoever serves the call."""
+        """Whether a strict mode is mandatory, for any provider."""
         return self.strict is True or any(tool.strict is True for tool in self.tools)
 
     def sent_to(self, provider: StrictProvider | None) -> Self:
-        """Return the same contract for calls that a provider serves."""
+        """Return the same contract for calls to this provider."""
         if provider == self.provider:
             return self
         if provider not in self._sent_to:
@@ -305,7 +300,7 @@ class Contract(Generic[A_co]):
 
     @cached_property
     def sent(self) -> SentSchemas | None:
-        """What of it is sent in the provider's strict mode; None for nothing."""
+        """The schemas that are sent in the provider's strict mode; None for none."""
         if self.provider is None or self.channel != "native":
             return None
 
@@ -319,52 +314,49 @@ class Contract(Generic[A_co]):
 
     @cached_property
     def warned(self) -> set[str]:
-        """The warnings that were given of requests by :meth:`next_request`."""
+        """The warnings about requests that :meth:`next_request` has issued."""
         return set()
 
     @cached_property
     def takes_text(self) -> bool:
-        """Whether a tool is declared whose input is free text."""
+        """Whether a tool takes free text as its input."""
         return any(tool.origin.custom is not None for tool in self.tools)
 
     @cached_property
     def unchecked(self) -> frozenset[str]:
-        """The tools whose input is free text that nothing checks.
-
-        A verdict names them in its ``lenient``.
-        """
+        """The tools whose input is unchecked free text; a verdict names them in ``lenient``."""
         return frozenset(tool.name for tool in self.tools if is_unchecked(tool))
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Every member name that the contract speaks of: only these may stand in a path."""
+        """All member names in the contract: only these may occur in the path of an issue."""
         schemas = [self.answer.schema, *(tool.parameters for tool in self.tools)]
         return UNION_NAMES.union(*(schema.names for schema in schemas if schema is not None))
 
     @cached_property
     def callable_names(self) -> list[str]:
-        """The names that a call may have: the tools', and ``final_answer`` where it is a tool."""
+        """The names that a call may have, with ``final_answer`` if answers are calls."""
         own = [FINAL_ANSWER] if self.answer_style == "tool" else []
         return ToolNames([*self.by_name, *own], self.spaces)
 
     @cached_property
     def tool_list(self) -> str:
-        """The tools' names as text, capped: our words, fit for a correction (requirement T34)."""
+        """The tools' names as text, capped, for corrections and messages."""
         names = self.callable_names
         more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
         return ", ".join(names[:MAX_LISTED_NAMES]) + more
 
     def calls_in(self, reply: AssistantReply) -> tuple[ToolCall, ...]:
-        """Return the tool calls of a reply in order, also those inside an answer."""
+        """Return the tool calls of a reply in order, including those inside an answer."""
         if isinstance(reply, DirectAnswer):
             return self.answer.calls_in(reply.answer)
         return reply.calls
 
     def with_choice(self, choice: str) -> Self:
-        """Demand what ``tool_choice`` demands.
+        """Return the same contract with this ``tool_choice``.
 
-        Raises ContractError when it names a tool that is not declared, and when it demands a call
-        but no tools are declared.
+        Raises ContractError if it names a tool that is not declared, or if it requires a call and
+        no tools are declared.
         """
         if choice not in CHOICES and choice not in self.callable_names:
             raise ContractError(
@@ -377,9 +369,9 @@ class Contract(Generic[A_co]):
         return self.replace(choice=choice)
 
     def only(self, *names: str) -> Self:
-        """Narrow to the tools that must be called, each as often as it is named.
+        """Return the contract for a retry that requests calls of these tools only.
 
-        This is the contract of a retry that asks for calls.
+        Each must be called as often as it is named.
         """
         tools = tuple(self.by_name[name] for name in dict.fromkeys(names))
         several = len(names) > 1
@@ -389,18 +381,17 @@ class Contract(Generic[A_co]):
         )
 
     def check(self, reply: object, *, api: Api | str | None = None) -> Verdict[A_co]:
-        """Judge a reply: no client, no I/O.
+        """Return the verdict on a reply, without a client and without I/O.
 
-        ``reply`` is a JSON text (the union in the text channel, a message or a completion in the
-        native one), an OpenAI message, a completion or a response of the Responses API, each as a
-        mapping or an SDK object. ``api`` says by which API it came; None means that its form
-        decides. The tools' own checks run last. Raises ContractError when one of them is async:
-        use :meth:`acheck` then.
+        ``reply`` is a message, a completion or a response of the Responses API, as a mapping, an
+        SDK object or JSON text; in the text channel a JSON text is the content itself. ``api``
+        names the API; None infers it from the form of the reply. The tools' own checks run last.
+        Raises ContractError if one of them is async: use :meth:`acheck`.
         """
         return drive(self._check(reply, api), perform_check)
 
     async def acheck(self, reply: object, *, api: Api | str | None = None) -> Verdict[A_co]:
-        """Judge a reply like :meth:`check`, awaiting the tools' async checks."""
+        """Return the verdict on a reply like :meth:`check`, and await async checks of tools."""
         return await adrive(self._check(reply, api), aperform_check)
 
     def next_request(
@@ -411,24 +402,29 @@ class Contract(Generic[A_co]):
         policy: BaseRetryPolicy | None = None,
         steering: Steering | None = None,
     ) -> NextRequest[A_co]:
-        """Judge what came, and make the request that corrects it.
+        """Judge a response, and return the verdict and the next request, if one is needed.
 
-        This is one step of the client's own loop, for those who send requests themselves: through
-        another transport, or a provider's batch. ``request`` has the keywords of
-        ``chat.completions.create`` or of ``responses.create``; its tools and the format of its
-        answer may be left to this contract. ``responses`` are all that came so far, in order: each
-        a completion or a response as a mapping, an SDK object or JSON text, or the exception that
-        came instead. Without any, the first request is made. A request from here remembers what
-        came before while it is in memory: pass it with the one response to it, or your own with
-        all of them. ``api`` None means ``responses`` for a request with ``input`` but without
-        ``messages``, else ``chat``. ``policy`` and ``steering`` None mean those that such a request
-        remembers, else the defaults. Raises ContractError when the request is wrong, a tool's check
-        is async, or nothing is left to request.
+        Use it if you send requests yourself, through another transport or a provider's batch. It is
+        one step of the loop that a wrapped client runs. Without ``responses`` it returns the first
+        request.
+
+        - ``request``: keywords of ``chat.completions.create`` or ``responses.create``, or the
+          request of an earlier step. Tools and the format of the answer may be left out: this
+          contract adds them.
+        - ``responses``: for your own request, all responses so far, in order. For the request of an
+          earlier step, only the response to it: the request remembers the earlier ones while it is
+          in memory. Each is a mapping, an SDK object, JSON text, or the exception that was raised.
+        - ``api``: None means ``responses`` for a request with ``input`` and without ``messages``,
+          else ``chat``.
+        - ``policy``, ``steering``: None means those of the earlier step, else the defaults.
+
+        Raises ContractError if the request is wrong, if the check of a tool is async, or if the
+        call has already ended.
         """
-        # the loop stands above the contract
+        # imported here, because the loop is a layer above the contract
         from strictreply.retry._next_request import next_request  # noqa: PLC0415
 
-        # the caller sends it, to a server that is not known here
+        # the caller sends the request, so the provider is unknown here
         contract = self.sent_to(None)
         return next_request(contract, request, responses, policy, steering, api)
 
@@ -445,9 +441,9 @@ class Contract(Generic[A_co]):
 
 
 def check_of(contract: Contract, verdict: Verdict) -> Check | None:
-    """Return the effect that asks for the checks of the called tools.
+    """Return the effect that runs the checks of the called tools.
 
-    None when the reply is invalid, or no called tool has a check.
+    None if the reply is invalid, or if no called tool has a check.
     """
     if isinstance(verdict, Invalid):
         return None
@@ -466,7 +462,7 @@ def check_of(contract: Contract, verdict: Verdict) -> Check | None:
 
 
 def perform_check(effect: Check) -> Checked:
-    """Run the checks in order; raise ContractError when one turns out to be async."""
+    """Run the checks in order; raise ContractError if one is async."""
     issues: list[Issue] = []
     for tool, args, at in effect.jobs:
         outcome = _outcome(tool, args)
@@ -499,10 +495,10 @@ async def aperform_check(effect: Check) -> Checked:
 
 
 def _outcome(tool: Tool, args: object) -> Any:
-    """Call a tool's check on a copy of the arguments, and return what it found.
+    """Call a tool's check on a copy of the arguments, and return its result.
 
-    A ValueError that the check raises is returned; anything else is raised, and so are those that
-    no argument is to blame for: see :func:`refuse_own_failure`.
+    A ValueError of the check is returned, unless it is a failure of the check itself (see
+    :func:`refuse_own_failure`), which is raised like any other exception.
     """
     try:
         given = copy.deepcopy(args)

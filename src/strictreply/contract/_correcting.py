@@ -1,6 +1,6 @@
-"""The types of :meth:`Contract.next_request`, which ``retry/`` reads and fills.
+"""The types of :meth:`Contract.next_request`, which the package ``retry`` reads and fills.
 
-They stand below it, so that no package needs a higher one for a type.
+They are defined here, so that ``contract`` does not import a higher package for a type.
 """
 
 from __future__ import annotations
@@ -16,58 +16,62 @@ from strictreply.values._replies import A_co, Attempt, Verdict
 
 
 class BaseRetryPolicy:
-    """The type of :class:`RetryPolicy`, its only kind, where the budgets are not read."""
+    """The base class of :class:`RetryPolicy`, for signatures of packages below ``retry``."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CorrectionContext:
-    """What a correction is about."""
+    """What a :class:`Steering` or ``ask_human`` gets to write a correction."""
 
     issues: tuple[Issue, ...]
     """The faults of the last reply."""
     contract: Contract
-    """What the reply was checked against."""
+    """The contract that the reply was checked against."""
     tier: int
-    """Corrections, counted from 1, and one more for each time that the same bad reply came."""
-    tool: str | None = None
-    """The declared tool whose arguments alone are requested again; None for the whole reply."""
-    at: str = ""
-    """Pointer to those arguments, or to the answer."""
-    part: str | None = None
-    """Pointer from ``at`` to the one value that is requested again; None for no single value.
+    """How far the corrections have escalated, from 1.
 
-    It is empty for all arguments, which the text channel sends alone.
+    It is the number of the correction, plus one for each time that the model repeated an invalid
+    reply.
+    """
+    tool: str | None = None
+    """The tool whose arguments are requested again; None if the whole reply is."""
+    at: str = ""
+    """JSON Pointer to those arguments, or to the answer."""
+    part: str | None = None
+    """JSON Pointer from ``at`` to the value that is requested again; None if it is not one value.
+
+    It is empty for all the arguments of a call in the text channel.
     """
     number: int = 0
-    """The corrections alone, counted from 1; 0 means as many as the tier says."""
+    """The number of the correction, from 1; 0 means the same as ``tier``."""
 
 
 class Steering(Protocol):
-    """Whatever writes corrections.
+    """Writes the text of corrections.
 
-    It must not repeat what the model wrote (``Issue.found``).
+    The text must not repeat what the model wrote (``Issue.found``).
     """
 
     def correction(self, context: CorrectionContext) -> str:
-        """Return what to change, for the model to read."""
+        """Return the text that tells the model what to change."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NextRequest(Generic[A_co]):
-    """The verdict on the last response, with earlier fixes merged in, and the next request."""
+    """The result of :meth:`Contract.next_request`: a verdict, and the next request if needed."""
 
     verdict: Verdict[A_co] | None
-    """The verdict; None before the first response, and when no reply came."""
+    """The verdict on the reply, with earlier fixes merged in; None if there was no reply yet."""
     request: JSONObject | None = field(default=None, repr=False)
-    """What to send next; None when the call has ended."""
+    """The request to send next; None if the call has ended."""
     wait: float = 0.0
-    """Seconds to wait before the next request."""
+    """Seconds to wait before sending it."""
     completion: JSONObject | None = field(default=None, repr=False)
-    """The response that holds the valid reply; None while there is none."""
+    """The response with the valid reply; None if there is none yet."""
     error: CallFailed | None = None
-    """What a wrapped client would raise; None while the call goes on or has succeeded."""
+    """The error that a wrapped client would raise; None if the call continues or has succeeded."""
     attempts: tuple[Attempt, ...] = ()
     """All attempts so far."""

@@ -1,6 +1,6 @@
-"""Reading what declares a tool: an OpenAI definition, or a Python function.
+"""Reads definitions of tools.
 
-A definition may have members that are misspelt, and members of a vendor.
+A definition may have misspelled members, and members of a vendor.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _MEMBERS: Mapping[str, type] = {
     "strict": bool,
 }
 _KIND_WORDS = {str: "a text", Mapping: "the schema of an object", bool: "True or False"}
-# What a misspelt member may have meant, by where it stands, and how to say so.
+# Known members that a misspelled one may mean, by place, with their names in messages.
 _WITHIN = {name: name for name in _MEMBERS}
 _BESIDE = {
     "type": "type",
     "function": "function",
     **{name: f"{name} inside function" for name in _MEMBERS},
 }
-# The words of other APIs for the parameters: passed on as a vendor's member, they would leave a
-# tool without any.
+# Other APIs' names for the parameters: as vendor members they would be ignored, and leave the tool
+# without parameters.
 _OTHER_WORDS = frozenset(
     {"args", "arguments", "input_schema", "inputSchema", "json_schema", "params", "schema"}
 )
-# Words of JSON Schema that somebody may write beside the schema instead of in it.
+# JSON Schema keywords that may be written next to the schema by mistake.
 _SCHEMA_WORDS = (
     "properties",
     "required",
@@ -73,26 +73,26 @@ class Definition(NamedTuple):
     description: str
     """What the tool does."""
     parameters: Any
-    """Schema of the arguments; that of an empty object when the definition has none."""
+    """Schema of the arguments; that of an empty object if the definition has none."""
     strict: bool | None
-    """The member of the same name; None when it was not given."""
+    """The member ``strict``; None if it is missing."""
     vendor: VendorMembers
     """Members that are not OpenAI's."""
 
 
 def given(members: Mapping[str, object]) -> JSONObject:
-    """Return members without those that a marker of the SDK (``NotGiven``, ``Omit``) leaves out."""
+    """Return the members without markers of the SDK for missing values (``NotGiven``, ``Omit``)."""
     return {
         name: value for name, value in members.items() if type(value).__name__ not in _NOT_GIVEN
     }
 
 
 def read_definition(definition: Mapping[str, object], *, is_strangers: bool = False) -> Definition:
-    """Read ``{"type": "function", "function": {…}}``, or what stands inside ``function``.
+    """Read ``{"type": "function", "function": {…}}``, or only the inner object.
 
-    ``{"name": …, "input_schema": …}``, the form of Anthropic's API, is read alike. Of a definition
-    of strangers, only the name has to be of the right type: the others that are not are passed on
-    as they are. Raises ContractError with the path of a faulty member.
+    Anthropic's form, ``{"name": …, "input_schema": …}``, is also read. With ``is_strangers`` only
+    the name must be of the right type; other wrong members are passed on unchanged. Raises
+    ContractError with the path of a faulty member.
     """
     if is_anthropics(definition):
         definition = common_form(dict(definition))
@@ -133,7 +133,7 @@ def read_definition(definition: Mapping[str, object], *, is_strangers: bool = Fa
 
 
 def is_anthropics(definition: object) -> bool:
-    """Return whether a definition has the form of Anthropic's API, a mapping or an object."""
+    """Return whether a mapping or an object is a definition in the form of Anthropic's API."""
     has_other = isinstance(definition, Mapping) and not definition.keys().isdisjoint(_OPENAIS)
     return isinstance(peek(definition, "input_schema"), Mapping) and not has_other
 
@@ -141,7 +141,7 @@ def is_anthropics(definition: object) -> bool:
 def read_mcp(entry: object) -> Definition:
     """Read an entry of an MCP ``tools/list``, a mapping or an object.
 
-    Its schema is of an object, and has properties, as other APIs demand of parameters. Raises
+    The returned schema is of an object and has properties, as other APIs require. Raises
     ContractError with the path of a faulty member.
     """
     name = peek(entry, "name")
@@ -159,7 +159,7 @@ def read_mcp(entry: object) -> Definition:
     document = dict(cast("Mapping[str, Any]", schema))
     if document.get("type") is None:
         document = {**document, "type": "object"}
-    # beside a choice, properties would say that it describes only a part of the object
+    # next to a choice, properties would say that they describe only a part of the object
     composed = not IN_PLACE.isdisjoint(document)
     if document["type"] == "object" and document.get("properties") is None and not composed:
         document["properties"] = {}
@@ -169,7 +169,7 @@ def read_mcp(entry: object) -> Definition:
 
 @contextmanager
 def about_tool(name: str) -> Generator[None]:
-    """Let every ContractError that is raised inside say which tool it is about."""
+    """Make every ContractError raised inside name the tool."""
     try:
         yield
     except ContractError as error:
@@ -183,15 +183,15 @@ def about_tool(name: str) -> Generator[None]:
 
 
 def warn_of_misplaced(members: Mapping[str, object], tool: str, schema: str) -> None:
-    """Warn of words of JSON Schema among the members beside a tool's ``schema``.
+    """Warn of JSON Schema keywords next to a tool's ``schema``, where they have no effect.
 
-    There they have no effect: a ``required`` beside ``parameters`` requires nothing.
+    A ``required`` next to ``parameters`` requires nothing.
     """
     misplaced = [word for word in _SCHEMA_WORDS if word in members]
     if not misplaced:
         return
 
-    words = f"{' and '.join(misplaced)} beside {schema}, where it has no effect"
+    words = f"{' and '.join(misplaced)} next to {schema}, where it has no effect"
     warn_of_declaration(f"the tool {printable(tool)} has {words}: move it into {schema}")
 
 
@@ -213,10 +213,10 @@ def _schemas_in(members: Mapping[str, object]) -> set[str]:
 
 
 def read_custom(definition: Mapping[str, object]) -> tuple[JSONObject, JSONObject]:
-    """Read a tool that takes free text, nested or flat, and return it with a schema of that text.
+    """Read a tool with free text, nested or flat, and return it with a schema of the text.
 
-    The schema has the grammar of the tool as its pattern, where that is a regular expression that
-    can be checked in linear time.
+    If the grammar of the tool is a regular expression that can be checked in linear time, the
+    schema has it as its pattern.
     """
     flat_form = {name: value for name, value in definition.items() if name != "type"}
     inner = definition.get("custom", flat_form)
@@ -232,7 +232,7 @@ def read_custom(definition: Mapping[str, object]) -> tuple[JSONObject, JSONObjec
     schema: JSONObject = {"type": "string"}
     if isinstance(pattern, str):
         whole = schema | {"pattern": f"^(?:{pattern})$"}
-        with suppress(ContractError):  # one that cannot be checked in linear time is left out
+        with suppress(ContractError):  # a pattern that cannot be checked in linear time is left out
             Schema.compile(whole)
             schema = whole
 
@@ -242,7 +242,7 @@ def read_custom(definition: Mapping[str, object]) -> tuple[JSONObject, JSONObjec
 def _parted(
     definition: Mapping[str, object],
 ) -> tuple[Mapping[str, object], Mapping[str, Any], str]:
-    """Return what stands beside the function, the function, and the pointer to it."""
+    """Return the members next to the function, the function, and the pointer to it."""
     members = given(definition)
     members.pop("type", None)
     if "function" not in members:
@@ -258,9 +258,9 @@ def _parted(
 def _refuse_misspelt(
     keys: Iterable[object], at: str, known: Mapping[str, str], foreign: frozenset[str]
 ) -> None:
-    """Refuse unknown members that mean a known one.
+    """Raise ContractError for a misspelled member.
 
-    With ``paramaters``, for instance, a tool would be without its parameters.
+    With ``paramaters``, for example, a tool would have no parameters.
     """
     for key in keys:
         if not isinstance(key, str) or key.startswith("x-"):

@@ -1,7 +1,7 @@
-"""The words of annotations in the JSON Schema of a type.
+"""Adds the descriptions of annotations to the JSON Schema of a type.
 
-pydantic forgets ``Doc("…")`` and bare texts in ``Annotated`` when it reads a type. So the type is
-walked again beside its schema, and each place of the schema gets the words of its annotation.
+pydantic ignores ``Doc("…")`` and plain strings in ``Annotated``. So the type is walked along with
+its schema, and each place of the schema gets the description of its annotation.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _OF_MEMBERS = (
 
 
 def words_in(metadata: Iterable[object]) -> str:
-    """Return the description in the metadata of an annotation: ``Doc("…")``, or a bare text.
+    """Return the description in the metadata of an annotation: ``Doc("…")``, or a plain string.
 
-    It is empty when there is none, or a ``Field`` has one.
+    It is empty if there is none, or if a ``Field`` has one.
     """
     said = ""
     for each in metadata:
@@ -56,17 +56,17 @@ def words_in(metadata: Iterable[object]) -> str:
 
 
 def describe(document: JSONObject, adapter: TypeAdapter[object]) -> None:
-    """Add the words of the annotations in an adapter's type to its JSON Schema.
+    """Add the descriptions of annotations to the JSON Schema of an adapter's type.
 
-    What has a description keeps it. Where the schema is not of the annotation's form, as with a
-    schema of somebody's own, nothing is added.
+    Existing descriptions stay. Nothing is added if the schema does not correspond to the
+    annotation, for example if you wrote your own schema.
     """
     kept: Any = adapter
     _Walk(document).at(document, kept._type)  # noqa: SLF001 - pydantic has no public name
 
 
 class _Walk:
-    """One walk through a type and its schema; each class is walked through once a place."""
+    """One walk through a type and its schema; each class is visited once a place."""
 
     def __init__(self, document: JSONObject) -> None:
         self._defined: Any = document.get("$defs", {})
@@ -96,7 +96,7 @@ class _Walk:
     def _defined_at(
         self, schema: JSONObject, annotation: object, origin: object, arguments: tuple[object, ...]
     ) -> None:
-        """Describe what may stand in a definition: an alias, a class, or a container."""
+        """Describe what may be in a definition: an alias, a class, or a container."""
         key = (id(schema), id(annotation))
         if isinstance(origin, type):
             self._container(schema, origin, arguments)
@@ -120,7 +120,7 @@ class _Walk:
         return schema
 
     def _union(self, schema: JSONObject, arguments: tuple[object, ...]) -> None:
-        """Describe the branches of a union, which pydantic writes in their order, null last."""
+        """Describe the branches of a union, which pydantic writes in order, with null last."""
         branches = list(_branches(arguments, ""))
         forms: Any = schema.get("anyOf") or schema.get("oneOf") or [schema]
         if len(branches) == len(forms) - any(each == {"type": "null"} for each in forms):
@@ -128,7 +128,7 @@ class _Walk:
                 self.at(form, Annotated[annotation, words] if words else annotation)
 
     def _class(self, schema: JSONObject, kind: type, given: Mapping[object, object]) -> None:
-        """Describe the fields of a class; ``given`` has the types for its type variables."""
+        """Describe the fields of a class; ``given`` has the types of its type variables."""
         members: Any = schema.get("properties", {})
         forms: Any = schema.get("prefixItems", ())  # of a NamedTuple
 
@@ -158,7 +158,7 @@ class _Walk:
 
 
 def _filled(annotation: Any, given: Mapping[object, object]) -> object:
-    """Return an annotation with types in place of type variables."""
+    """Return an annotation with its type variables replaced."""
     if annotation in given:
         return given[annotation]
 
@@ -170,7 +170,7 @@ def _filled(annotation: Any, given: Mapping[object, object]) -> object:
 
 
 def _branches(arguments: Iterable[object], words: str) -> Iterator[tuple[object, str]]:
-    """Yield the branches of a union but for None, with the words of a union inside it."""
+    """Yield the branches of a union except None, with the descriptions of a nested union."""
     for argument in arguments:
         inner = argument
         said = words
@@ -185,7 +185,7 @@ def _branches(arguments: Iterable[object], words: str) -> Iterator[tuple[object,
 
 
 def _fields(kind: type) -> Iterator[tuple[list[str], object]]:
-    """Yield the fields of a class, each with the names that it may have in JSON."""
+    """Yield the fields of a class, each with its possible names in JSON."""
     own: Any = getattr(kind, "__pydantic_fields__", None)
     if own:
         for name, field in own.items():

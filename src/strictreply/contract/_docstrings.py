@@ -1,4 +1,4 @@
-"""Docstrings in Google, NumPy and Sphinx style, whole: prose, and a description by parameter."""
+"""Reads docstrings in Google, NumPy and Sphinx style into prose and parameter descriptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARAMETERS: Final = frozenset(
         "params",
     }
 )
-# What a caller gets is no concern of whoever writes the arguments.
+# Sections about results are of no use to a model that writes arguments.
 _OUTCOMES: Final = frozenset(
     {"raises", "exceptions", "receives", "return", "returns", "warns", "yield", "yields"}
 )
@@ -44,23 +44,23 @@ _OTHER_FIELDS: Final = frozenset(
 
 
 class _Block(NamedTuple):
-    """Lines that belong together, and what they are: ``google``, …, ``outcome`` or ``prose``."""
+    """Lines that belong together, with their kind: ``google``, …, ``outcome`` or ``prose``."""
 
     kind: str
     lines: list[str]
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Part a Google, NumPy or Sphinx docstring into its prose and descriptions by parameter.
+    """Return the prose of a docstring, and its descriptions by parameter.
 
-    The prose is all but the sections about parameters, results and exceptions.
+    The prose is everything except the sections about parameters, results and exceptions.
     """
     prose: list[str] = []
     described: dict[str, str] = {}
     for block in _blocks(inspect.cleandoc(text).splitlines()):
         found = _described(block)
         described |= found
-        # a section that could not be read is kept as it is
+        # a section that cannot be read stays in the prose
         if block.kind == "prose" or (block.kind != "outcome" and not found):
             prose += block.lines
 
@@ -76,7 +76,7 @@ def _blocks(lines: list[str]) -> Iterator[_Block]:
 
 
 def _begun(lines: list[str], at: int) -> tuple[str, int]:
-    """Return what begins at a line, and the line behind it."""
+    """Return the block that starts at a line, and the index of the next line."""
     line = lines[at]
     if at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1]):
         end = next(
@@ -109,28 +109,28 @@ def _kind_of(title: str, style: str) -> str:
 
 
 def _end_of_body(lines: list[str], start: int) -> int:
-    """Return the line behind a body, which is indented."""
+    """Return the index of the line after an indented body."""
     indented = (index for index in range(start, len(lines)) if lines[index][:1] not in ("", " "))
     return next(indented, len(lines))
 
 
 def _described(block: _Block) -> dict[str, str]:
-    """Return the descriptions of the parameters in a section about them."""
+    """Return the descriptions in a section about parameters."""
     if block.kind in ("prose", "outcome"):
         return {}
 
-    # 20 ms that only a program with function tools should pay
+    # 20 ms, which only a program with function tools should pay
     from docstring_parser import ParseError, google, numpydoc, rest  # noqa: PLC0415
 
     parsers: dict[str, Any] = {"google": google, "numpy": numpydoc, "sphinx": rest}
     title: dict[str, list[str]] = {
-        "google": ["", "Args:", *block.lines[1:]],  # which it finds behind a line only
+        "google": ["", "Args:", *block.lines[1:]],  # which it finds only after a line
         "numpy": ["Parameters", "----------", *block.lines[2:]],
         "sphinx": [re.sub(r"^[:@]\w+", ":param", block.lines[0]), *block.lines[1:]],
     }
     try:
         parsed = parsers[block.kind].parse("\n".join(title[block.kind]))
-    except (ParseError, LookupError, ValueError):  # it stumbles over some empty sections
+    except (ParseError, LookupError, ValueError):  # it fails on some empty sections
         return {}
 
     return {

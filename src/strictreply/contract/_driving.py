@@ -1,6 +1,6 @@
-"""Driving a flow, a generator that decides and does no I/O.
+"""Drivers for flows, sync and async. A flow is a generator that decides, without doing I/O.
 
-Its effects are performed and answered, sync and async.
+It yields effects; the driver performs each one and sends the resulting event back.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Result = TypeVar("Result")
 
 
 def drive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Event]) -> Result:
-    """Run ``flow`` to its result, performing each effect in turn.
+    """Run ``flow`` to its result, and perform each effect.
 
-    What ``perform`` raises closes the flow.
+    If ``perform`` raises, the flow is closed.
     """
     try:
         step = advanced(flow)
@@ -40,7 +40,7 @@ def drive(flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Ev
 async def adrive(
     flow: Generator[Effect, Event, Result], perform: Callable[[Effect], Awaitable[Event]]
 ) -> Result:
-    """Run ``flow`` like :func:`drive`, awaiting each effect."""
+    """Run ``flow`` like :func:`drive`, and await each effect."""
     try:
         step = advanced(flow)
         while not isinstance(step, Done):
@@ -52,24 +52,23 @@ async def adrive(
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[Result]):
-    """The flow is over.
+    """The end of a flow, with its result.
 
-    This is a value, so that a StopIteration of ``perform`` is never taken for the end of the flow.
+    It is a value, so that a StopIteration from ``perform`` cannot be mistaken for the end.
     """
 
     result: Result
 
 
 def advanced(flow: Generator[Effect, Event, Result], *event: Event) -> Effect | Done[Result]:
-    """Run a flow to its next effect, or to its result; without an event it begins."""
+    """Run a flow to its next effect, or to its result; without an event, start it."""
     try:
         return flow.send(*event) if event else next(flow)
     except StopIteration as stop:
         return Done(stop.value)
 
 
-# What is called with each wait, for each :func:`skipped` that is open: for the whole process, as an
-# app may wait anywhere.
+# The ``tell`` of each open :func:`skipped`. It is global, because an app may wait in any thread.
 _skipping: list[Callable[[float], object]] = []
 
 
@@ -80,7 +79,7 @@ def pause(seconds: float) -> None:
 
 
 async def apause(seconds: float) -> None:
-    """Wait in this task; other tasks run meanwhile, also when no time passes."""
+    """Wait in this task; other tasks run meanwhile, even if the wait is skipped."""
     await anyio.sleep(0 if _is_skipped(seconds) else seconds)
 
 
@@ -94,7 +93,7 @@ def _is_skipped(seconds: float) -> bool:
 
 @contextmanager
 def skipped(tell: Callable[[float], object]) -> Generator[None]:
-    """Let no time pass: every wait inside, in any thread, ends at once.
+    """Skip all waits inside the block, in any thread.
 
     ``tell`` is called with the seconds of each wait.
     """
@@ -107,14 +106,14 @@ def skipped(tell: Callable[[float], object]) -> Generator[None]:
 
 @contextmanager
 def unharmed(watcher: str) -> Generator[None]:
-    """Log the type and place of an Exception of a watcher, and go on.
+    """Log an Exception of a watcher by its type and line, and continue.
 
-    Its words are not logged, because they may be the model's.
+    Its text is not logged, because it may quote the model.
     """
     try:
         yield
     except Exception as error:  # noqa: BLE001 - a user's own code may raise anything
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"in {last.name}, line {last.lineno}"
-        message = f"{watcher} raised {type(error).__name__} {place}; the call goes on"
+        message = f"{watcher} raised {type(error).__name__} {place}; the call continues"
         logger.error(printable(message))  # noqa: TRY400 - a traceback ends with the words

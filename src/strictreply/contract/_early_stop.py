@@ -1,21 +1,19 @@
-"""The early stop on a reply that is still written.
+"""Stops a reply early, while it is still arriving.
 
-What it stops, the judge refuses whatever follows, with the same issue. What the early stop lets
-pass may still be invalid; the judge alone accepts.
+If it stops a reply, the judge would reject every continuation with the same issue. A reply that is
+not stopped may still be invalid: only the judge accepts.
 
-The early stop stands on one law: it stops at the first piece after which no continuation fits, and
-only if it can name the issue that the judge would. So
+It stops at the first piece after which no continuation fits, and only if it can name the issue that
+the judge would report. So:
 
-- each JSON text is read as it comes (:class:`IncrementalReader`), and each of its events (a key, a
-  member, an item, the beginning, a part or the end of a value) is held against the places of the
-  schema that may govern it: where no alternative of a place admits the event, nothing that follows
-  can;
-- the refused event is given to the judge, with all that was read so far as if it ended there. Only
-  an issue that the event itself can have caused (``_BROKEN``) is believed: a required key may still
-  come, an extra one cannot go away again;
-- in doubt there is no early stop: a name that the server may go on with, text that an extraction
-may
-  strip, a kind of answer that judges messages itself, content beside which a call may still come.
+- Each JSON text is read piece by piece (:class:`IncrementalReader`). Each event (a key, a member,
+  an item, the start, a part or the end of a value) is checked against the schemas that may apply to
+  its place. If no alternative admits the event, no continuation can fit.
+- The judge gets the rejected event and everything before it, as if the text ended there. Only an
+  issue that the event itself can have caused (``_BROKEN``) counts: a required key may still follow,
+  but an extra one cannot disappear.
+- In doubt there is no early stop: for a name that may continue, for text that an extraction may
+  remove, for a subclass of Answer that judges messages itself, for content next to possible calls.
 """
 
 from __future__ import annotations
@@ -50,8 +48,8 @@ _NAMED = frozenset({"unknown", "forced", "forbidden"})  # tools
 _KEYS = frozenset(
     {"extra_key", "no_keys", "property_names", "forbidden", "tool_and_answer", "required"}
 )
-# The rules that each refused event can have broken; None for any. What is not yet there breaks
-# rules as well.
+# The rules that each rejected event can have broken; None for any. A missing part breaks rules,
+# too.
 _BROKEN: dict[str, frozenset[str] | None] = {
     "key": _KEYS | _CHOICE,
     "member": frozenset({"max_properties"}),
@@ -70,10 +68,10 @@ _FENCE_START = re.compile(r"`{1,3}\Z|```(?:j|js|jso|json)?[ \t]*\r?\Z", re.IGNOR
 
 
 class EarlyStop:
-    """One reply followed as it comes, for one attempt.
+    """Checks one arriving reply, for one attempt.
 
-    :meth:`text` and :meth:`call` return the issue that nothing can fix, None while something can.
-    After an issue no more may be fed.
+    :meth:`text` and :meth:`call` return the issue that no continuation can fix, or None. Do not
+    feed more after an issue.
     """
 
     def __init__(self, contract: Contract) -> None:
@@ -84,10 +82,10 @@ class EarlyStop:
         self._content = 0
         self._most = contract.limits.reply_bytes
 
-        # where something around the JSON may be dropped, only its characters count
+        # if text around the JSON may be dropped, only the JSON's characters count
         self._is_whole = contract.extraction == ("strict",) or contract.answer.is_text
 
-        # a kind of answer that judges messages itself
+        # a subclass of Answer that judges messages itself
         self._own = type(contract.answer) is not Answer
         self._answer: _Text | None = None
         self._typed: PartialAnswer | None = None
@@ -100,7 +98,7 @@ class EarlyStop:
             place = ANYTHING if _answers_otherwise(contract) else schema.live.root
             self._answer = _Text(contract, place, explain, TEXT_PLACE)
 
-        # beside calls the content may say anything
+        # next to calls, the content may be any text
         may_call = contract.choice != "none" and bool(contract.tools)
         self._is_free = contract.channel == "native" and may_call
 
@@ -148,7 +146,7 @@ class EarlyStop:
         return call.feed(name or "", arguments, sorted(self._calls).index(index))
 
     def stopped_early(self) -> StoppedEarly:
-        """Return how much came of the last text, and the least that its rest would have taken."""
+        """Return how much of the last text was received, and the least that its rest would need."""
         came = self._content
         schema = self._contract.answer.schema
 
@@ -163,9 +161,9 @@ class EarlyStop:
         return StoppedEarly(came, None if example is None else max(0, rest) // _CHARS_PER_TOKEN)
 
     def partial(self) -> Partial[object] | None:
-        """Return what there is of a structured answer.
+        """Return the structured answer so far.
 
-        None for plain text, and before the answer begins.
+        None for plain text, and before the answer starts.
         """
         answer = self._contract.answer
         if self._answer is None or answer.schema is None:
@@ -196,18 +194,18 @@ class EarlyStop:
 
 
 def _answers_otherwise(contract: Contract) -> bool:
-    """Return whether an answer comes in another form than it is declared, to be judged as a whole.
+    """Return whether the answer arrives in another form than declared, and is judged as a whole.
 
-    It is what a provider is sent for its strict mode: only its JSON can be followed.
+    It is the form for a provider's strict mode, of which only the JSON can be followed.
     """
     answer = None if contract.sent is None else contract.sent.answer
     return answer is not None and answer.restored is not None
 
 
 def _declared_part(partial: Partial[object], form: SentForm) -> Partial[object] | None:
-    """Return what there is of an answer in the form that a provider was sent, as it is declared.
+    """Return the declared form of an answer that is arriving in a provider's form.
 
-    None before it begins.
+    None before it starts.
     """
     if form.restored is None:
         return partial
@@ -216,7 +214,7 @@ def _declared_part(partial: Partial[object], form: SentForm) -> Partial[object] 
 
     value = partial.value
     if not isinstance(value, dict):
-        # an endpoint that refused the form was sent the schema as it is declared
+        # an endpoint that rejected the form got the schema as declared
         return partial
     if VALUE not in value:
         return partial if value else None
@@ -227,7 +225,7 @@ def _declared_part(partial: Partial[object], form: SentForm) -> Partial[object] 
 
 
 class _Followed:
-    """One JSON text held to a place; ``explain`` judges what was read when it is refused."""
+    """One JSON text at a place of the reply; ``explain`` judges it when it is rejected."""
 
     def __init__(
         self, limits: Limits, place: Place, explain: _Explain, at: str, names: Collection[str]
@@ -249,9 +247,9 @@ class _Followed:
 
 
 def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
-    """Choose the issue that nothing can fix, among the judge's issues with what was read so far.
+    """Return the issue that no continuation can fix, among the judge's issues so far.
 
-    None when in doubt.
+    None in doubt.
     """
     place = [*pointer_tokens(at), *map(str, stop.place)]
     broken = _BROKEN[stop.event]
@@ -260,7 +258,7 @@ def _issue_of(stop: Stop, issues: tuple[Issue, ...], at: str) -> Issue | None:
     for issue in issues:
         rule = issue.code.rpartition(".")[2]
         path = pointer_tokens(issue.path)
-        # names that nobody may be shown are ``*``
+        # hidden names are ``*``
         pairs = zip(path, place, strict=False)
         if any(token != other and "*" not in (token, other) for token, other in pairs):
             continue
@@ -281,7 +279,7 @@ class _Call:
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self.name = ""
-        self._held = ""  # what came of the arguments before they could be read
+        self._held = ""  # arguments that were received before they could be read
         self.came = 0
         self.args: _Followed | None = None
         self._is_lost = False
@@ -302,7 +300,7 @@ class _Call:
             if issues := judge_name(contract, self.name, name_place(place), Work()):
                 return issues[0]
 
-            # without a tool it is the answer
+            # without a tool, it is the answer
             tool = contract.by_name.get(self.name)
             names = contract.names if tool is None else tool.parameters.names
             explain = partial(judge_args, contract, self.name, at=at, call_id=None, work=Work())
@@ -333,11 +331,11 @@ class _Call:
 
 
 class _Text:
-    """A content that is JSON, behind what the contract's extraction may strip."""
+    """A content that is JSON, after text that the contract's extraction may remove."""
 
     def __init__(self, contract: Contract, place: Place, explain: _Explain, at: str) -> None:
         self._modes = contract.extraction
-        self._lead: str | None = ""  # what came before the JSON; None once it has begun
+        self._lead: str | None = ""  # the text before the JSON; None once the JSON has started
         # any text may be followed by the object that is taken
         self._is_lost = "first_object" in self._modes
         self._json = _Followed(contract.limits, place, explain, at, contract.names)

@@ -1,4 +1,4 @@
-"""What ``lint`` finds in the schemas of a program: codes, findings, and the report."""
+"""Findings of ``lint``: their codes and severities, and the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Severity(StrEnum):
 
 
 class FindingCode(StrEnum):
-    """What is found, as a stable word."""
+    """Stable codes of findings."""
 
     REFUSED = "provider.refused"
     NARROWED = "provider.narrowed"
@@ -45,32 +45,30 @@ class FindingCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that ``lint`` says of a schema, and what to write instead."""
+    """One finding of ``lint`` about a schema, with a suggestion."""
 
     code: FindingCode
-    """What is found."""
+    """Stable code of the finding."""
     severity: Severity
     """How much it matters."""
     message: str
-    """What is so, in words."""
+    """The finding in words."""
     instead: str
     """What to write instead."""
     provider: Provider | None = None
-    """The provider that it is about; None for all of them."""
+    """The provider that it concerns; None for all of them."""
     tool: str | None = None
     """The name of the tool; None for the answer, or for the whole request."""
     is_answer: bool = False
-    """Whether it is about the answer."""
+    """Whether it concerns the answer."""
     path: str = ""
-    """The JSON Pointer of the place in the schema; empty for its root."""
+    """JSON Pointer to the place in the schema; empty for its root."""
     source: str = ""
-    """Where it is known from: a file at a commit, a page, a thread or a run; empty for the schema
-    itself.
-    """
+    """The evidence: a file at a commit, a page, a thread or a run; empty if the schema shows it."""
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """The tool (or ``answer``, ``request``) and the path, for people."""
         whose = "answer" if self.is_answer else self.tool or "request"
         return f"{whose} {shown_place(self.path)}".rstrip()
 
@@ -81,16 +79,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """What ``lint`` found, the most severe first."""
+    """The result of ``lint``."""
 
     findings: tuple[Finding, ...]
-    """All findings."""
+    """All findings, the most severe first."""
     providers: tuple[Provider, ...]
-    """The providers that were asked for."""
+    """The providers that the report covers."""
 
     @property
     def ok(self) -> bool:
-        """Whether no finding is an error: no provider refuses what would be sent."""
+        """Whether no finding is an error, so no provider rejects a request for its schemas."""
         return not any(finding.severity is Severity.ERROR for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,12 +101,12 @@ class LintReport:
 
     @property
     def summary(self) -> str:
-        """How many findings there are of each severity."""
+        """The number of findings of each severity, in words."""
         counts = [(each, sum(one.severity is each for one in self.findings)) for each in Severity]
         return ", ".join(counted(count, severity.value) for severity, count in counts)
 
     def __str__(self) -> str:
-        """Write the report as a table of text: a line for each finding, what to write below it."""
+        """Return the report as text: two lines for each finding, the second with the suggestion."""
         width = max((len(finding.provider or "") for finding in self.findings), default=0)
         lines = []
         for finding in self.findings:
@@ -121,36 +119,36 @@ class LintReport:
 
 TRAIT_WORDS: Final[Mapping[str, str]] = {
     at.ROOT: "a root that is not one object",
-    at.OPEN: "an object that does not say whether it may have other members",
-    at.OPTIONAL: "a member that may be left out",
+    at.OPEN: "an object without additionalProperties",
+    at.OPTIONAL: "an optional member",
     at.UNTYPED: "a schema without a type",
     at.BOOLEAN: "true or false as a schema",
     at.BARE_OBJECT: "an object without properties",
     at.BARE_ARRAY: "an array without items",
 }
-"""The words for what a schema is or lacks."""
+"""Words for traits of a schema that are not keywords."""
 
-_SAID: Final = "say it in the description"
-_TAGGED: Final = "anyOf, with a const of its own in one required member of each form"
-_LISTED: Final = "an array of objects that have the name and the value as two members"
+_SAID: Final = "state the rule in the description"
+_TAGGED: Final = "anyOf, in which each form has a required member with its own const"
+_LISTED: Final = "an array of objects with two members, one for the name and one for the value"
 INSTEAD: Final[Mapping[str, str]] = {
-    at.ROOT: "an object, with a member for what stands there now",
+    at.ROOT: "an object with one member that has the current schema",
     at.OPEN: '"additionalProperties": false',
-    at.OPTIONAL: 'require every member, and let those that may be missing be null: {"type": '
+    at.OPTIONAL: 'require every member, and allow null for optional ones: {"type": '
     '["string", "null"]}',
     at.UNTYPED: 'a "type"',
     at.BOOLEAN: "a schema with a type",
     at.BARE_OBJECT: f'"properties" with its members, or {_LISTED}',
     at.BARE_ARRAY: '"items" with the schema of an item',
     "type": "one type, or anyOf with a schema for each",
-    "enum": "plain values: texts, numbers, true, false or null",
-    "const": "a plain value: a text, a number, true, false or null",
-    "required": "name only members that stand in properties",
+    "enum": "only strings, numbers, true, false and null",
+    "const": "a string, a number, true, false or null",
+    "required": "name only members that are in properties",
     "properties": "put the members into each form of the union",
     "additionalProperties": _LISTED,
     "patternProperties": _LISTED,
-    "propertyNames": f"{_LISTED}, with the rule on the name",
-    "unevaluatedProperties": '"additionalProperties": false, with all members named there',
+    "propertyNames": f"{_LISTED}; put the rule on the name",
+    "unevaluatedProperties": '"additionalProperties": false, next to a list of all members',
     "unevaluatedItems": '"items": false after prefixItems, or an object with a member for each',
     "minProperties": f"require the members that must be there; else {_SAID}",
     "maxProperties": f"anyOf with a form for each allowed set of members; else {_SAID}",
@@ -162,32 +160,31 @@ INSTEAD: Final[Mapping[str, str]] = {
     "else": _TAGGED,
     "not": f"enum with the values that are allowed; else {_SAID}",
     "oneOf": _TAGGED,
-    "allOf": "one schema, with what the parts say together",
-    "anyOf": "forms that say everything themselves, with nothing beside anyOf",
+    "allOf": "one schema that merges the parts",
+    "anyOf": "complete forms, without other keywords next to anyOf",
     "items": "one schema for all items, or prefixItems for a tuple",
     "prefixItems": "an object with a member for each position",
-    "additionalItems": "items beside prefixItems",
-    "minItems": f"a member for each item that must be there; else {_SAID}",
+    "additionalItems": "items next to prefixItems",
+    "minItems": f"a required member for each required item; else {_SAID}",
     "maxItems": _SAID,
     "uniqueItems": f"an object with a boolean for each value; else {_SAID}",
-    "contains": f"a required member for the item that must be there; else {_SAID}",
+    "contains": f"a required member for the required item; else {_SAID}",
     "minContains": _SAID,
     "maxContains": _SAID,
-    "minLength": f"a pattern such as ^.{{3,}}$ where patterns are enforced; else {_SAID}",
-    "maxLength": f"a pattern such as ^.{{0,9}}$ where patterns are enforced; else {_SAID}",
-    "pattern": "^…$ without look-around, back-references and \\b, or enum for a few values",
-    "format": "date-time, date or time, which most enforce, or a pattern",
+    "minLength": f"a pattern such as ^.{{3,}}$ if patterns are enforced; else {_SAID}",
+    "maxLength": f"a pattern such as ^.{{0,9}}$ if patterns are enforced; else {_SAID}",
+    "pattern": "^…$ without look-around, back-references and \\b; or enum for a few values",
+    "format": "date-time, date or time, which most providers enforce; or a pattern",
     "minimum": f"enum for a few values; else {_SAID}",
     "maximum": f"enum for a few values; else {_SAID}",
-    "exclusiveMinimum": f"minimum where that is enforced, enum for a few values; else {_SAID}",
-    "exclusiveMaximum": f"maximum where that is enforced, enum for a few values; else {_SAID}",
+    "exclusiveMinimum": f"minimum if that is enforced, or enum for a few values; else {_SAID}",
+    "exclusiveMaximum": f"maximum if that is enforced, or enum for a few values; else {_SAID}",
     "multipleOf": f"enum for a few values, or the number of steps as an integer; else {_SAID}",
-    "$ref": "a reference to a definition in $defs of the root, alone in its schema, and not to "
-    "itself",
-    "$dynamicRef": "$ref to a definition in $defs of the root",
-    "$recursiveRef": "$ref to a definition in $defs of the root",
-    "$dynamicAnchor": "the name of a definition in $defs of the root",
+    "$ref": "$ref without other keywords, to a definition in the root's $defs, not to itself",
+    "$dynamicRef": "$ref to a definition in the root's $defs",
+    "$recursiveRef": "$ref to a definition in the root's $defs",
+    "$dynamicAnchor": "the name of a definition in the root's $defs",
     "contentEncoding": f"a pattern; else {_SAID}",
-    "contentMediaType": f"the value itself in the place of its text; else {_SAID}",
+    "contentMediaType": f"the value itself instead of its text; else {_SAID}",
 }
-"""What to write in the place of each keyword that a provider does not enforce."""
+"""What to write instead of each keyword that a provider does not enforce."""

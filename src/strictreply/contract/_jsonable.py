@@ -1,4 +1,4 @@
-"""Results of tools as JSON: what a tool returns is written as pydantic writes it, or refused."""
+"""Results of tools as JSON, as pydantic writes them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ITEMS: Final = (list, tuple, set, frozenset, deque, range, GeneratorType, map, 
 
 
 MAX_LEVELS: Final = 400
-# how the configuration of a model may spell NaN and infinities: as null, or as texts
+# how the configuration of a model may spell NaN and infinities: as null, or as strings
 _SPELLINGS: Final = frozenset({"null", "strings"})
 
 
 class NotJSON(TypeError):
-    """A value at ``path`` is of the type named ``kind``, which JSON cannot hold.
+    """The value at ``path`` is of a type named ``kind``, which JSON cannot hold.
 
     A number that is not finite has the ``kind`` ``NaN``, ``Infinity`` or ``-Infinity``.
     """
@@ -44,10 +44,10 @@ class NotJSON(TypeError):
 def jsonable(value: object) -> JSON:
     """Return a value as JSON: models, dataclasses, dates and the like as pydantic writes them.
 
-    Bytes become base64 (RFC 4648 section 4), but for those of a model, which its own configuration
-    spells while they are UTF-8. Arrays of numpy and the like are lists. Raises NotJSON for any
-    other object, a value inside itself, one whose own code raises, and NaN and infinities, but for
-    those of a model whose configuration spells them (``ser_json_inf_nan``).
+    Bytes become base64 (RFC 4648 section 4), except UTF-8 bytes in a model, which its configuration
+    spells. Arrays of numpy and the like become lists. Raises NotJSON for any other object, for a
+    value that contains itself, for one whose own code raises, and for NaN and infinities, unless
+    the configuration of their model spells them (``ser_json_inf_nan``).
     """
     try:
         return _written(value, "", ())
@@ -90,13 +90,13 @@ def _written(value: Any, path: str, above: tuple[int, ...]) -> JSON:
 
 
 def _read(value: object, parts: Callable[[], Iterable[_Part]], path: str) -> list[_Part]:
-    """Return the parts of a value; raise NotJSON where its own code raises.
+    """Return the parts of a value; raise NotJSON if its own code raises.
 
-    What ends a run, or steers the program, is raised as it is.
+    Exceptions that end a run or control a framework pass unchanged.
     """
     try:
         return list(parts())
-    except Exception as error:  # rows that are fetched when they are read, for instance
+    except Exception as error:  # for example database rows that are fetched on access
         if ending := ending_in(error):
             raise ending from None
         raise NotJSON(path, type(value).__name__) from error
@@ -156,9 +156,9 @@ def _refuse_infinite(value: object, path: str) -> None:
 
 
 def _unpacked(value: object) -> object:
-    """Return what a value is made of, where pydantic does not write it; else the value itself."""
+    """Return the parts of a value that pydantic does not write; else the value itself."""
     try:
-        if isinstance(value, BaseModel):  # it holds bytes that are no UTF-8
+        if isinstance(value, BaseModel):  # it contains bytes that are not UTF-8
             return value.model_dump(by_alias=True)
         tolist: object = getattr(value, "tolist", None)
         if callable(tolist) and not isinstance(value, type):
@@ -170,7 +170,7 @@ def _unpacked(value: object) -> object:
 
 
 def _name_of(key: object, path: str) -> str:
-    """Return a key as the name of a member: any scalar that pydantic writes as one."""
+    """Return a key as the name of a member: any scalar that pydantic accepts as a key."""
     if type(key) is str:
         return key
     if isinstance(key, _BYTES):

@@ -1,6 +1,6 @@
-"""The one judge: from a response, a draft or a text to the verdict on it.
+"""Judges a response, a draft or a text: the only place where verdicts are made.
 
-It is pure: it runs no checks of users, and does no I/O.
+It is pure: no user checks, no I/O.
 """
 
 from __future__ import annotations
@@ -48,19 +48,18 @@ _CALL_SHAPE = 'an object {"id", "type": "function", "function": {"name", "argume
 
 
 def judge(contract: Contract, response: object, wire: Wire | None = None) -> Verdict:
-    """Judge a response or a message without user checks and I/O.
+    """Return the verdict on a response or a message, without user checks and I/O.
 
-    Where ``wire`` is None the form of the response decides which API it is of.
+    If ``wire`` is None, the form of the response decides about its API.
     """
     opened = opened_for(contract, response, wire or wire_of(response))
     return opened if isinstance(opened, Invalid) else judge_opened(contract, opened)
 
 
 def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Invalid:
-    """Open a response: the draft in it, whose calls are named as the contract names their tools.
+    """Return the draft in a response, with calls named as in the contract, or why there is none.
 
-    Where the contract reads the known dialects of servers, the draft is made of what the API itself
-    would have sent.
+    If the contract accepts known deviations of servers, the draft has the form of the API.
     """
     tools = contract.by_name
     if contract.dialects == "strict":
@@ -77,10 +76,10 @@ def opened_for(contract: Contract, response: object, wire: Wire) -> Opened | Inv
 
 
 def _with_known_names(opened: Opened, names: Container[str]) -> Opened:
-    """Name the calls of a draft as the contract names their tools.
+    """Return the opened reply with calls named as in the contract.
 
-    The namespace of a call is part of its name where several tools have that name, and where it
-    declares no such tool.
+    The namespace of a call is part of its name if several tools have that name, or if the namespace
+    has no such tool.
     """
     calls = opened.draft.calls
     if not any(call.namespace for call in calls):
@@ -96,7 +95,7 @@ def _with_known_names(opened: Opened, names: Container[str]) -> Opened:
 
 
 def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> Verdict:
-    """Judge whatever a user may have: a text, a message or a response."""
+    """Return the verdict on a text, a message or a response."""
     if not isinstance(reply, str | bytes):
         return judge(contract, reply, wire)
     if contract.channel == "text":
@@ -107,9 +106,9 @@ def judge_reply(contract: Contract, reply: object, wire: Wire | None = None) -> 
 
 
 def judge_opened(contract: Contract, opened: Opened) -> Verdict:
-    """Judge the draft inside a response that was already opened.
+    """Return the verdict on the draft of a response that :func:`opened_for` returned.
 
-    All of it shares one budget of work.
+    The whole draft shares one budget of work.
     """
     if opened.is_paused:
         return Invalid((Issue.of(Code.REPLY_PAUSED),))
@@ -146,7 +145,7 @@ def _answers_in_json(contract: Contract) -> bool:
 
 
 def _with_server_calls(opened: Opened, verdict: Verdict) -> Verdict:
-    """Add calls of tools that only the API knows: only what stands beside them is judged."""
+    """Add the calls of the API's own tools to a verdict; only the rest of the reply is judged."""
     calls = opened.server_calls
     if isinstance(verdict, Valid):
         calls = (*calls, *verdict.reply.calls)
@@ -157,15 +156,15 @@ def _with_server_calls(opened: Opened, verdict: Verdict) -> Verdict:
 
 
 def _may_be_another_medium(contract: Contract, verdict: Invalid) -> bool:
-    """Return whether nothing is wrong but that there is no text, where any text would do."""
+    """Return whether the only fault is that there is no text, and any text would be accepted."""
     is_empty = all(issue.code == Code.REPLY_EMPTY.value for issue in verdict.issues)
     return is_empty and contract.answer.is_text and _tool_required(contract) is None
 
 
 def judge_draft(contract: Contract, draft: Draft, work: Work) -> Verdict:
-    """Judge calls when there are any, else the text as an answer.
+    """Judge the calls if there are any, else the text as an answer.
 
-    A kind of answer may judge both itself.
+    A subclass of Answer may judge both itself.
     """
     own = contract.answer.judge_draft(draft) if contract.answer_style == "union" else None
     if own is not None:
@@ -186,15 +185,15 @@ def judge_draft(contract: Contract, draft: Draft, work: Work) -> Verdict:
     if size > limits.reply_bytes:
         return Invalid((Issue.of(Code.JSON_TOO_LARGE, CALLS_PLACE, limit=limits.reply_bytes),))
 
-    # what stands beside calls joins the conversation too
+    # text next to calls becomes part of the conversation, too
     large = _too_large(contract, draft.text)
     return Invalid((large,)) if large is not None else _judge_calls(contract, calls, work)
 
 
 def _narrowed(contract: Contract, verdict: Verdict, work: Work) -> Verdict:
-    """Hold a verdict of the answer's own to what this one request demands.
+    """Apply the demands of this request to a verdict that the answer made itself.
 
-    That is a tool, no tool, or at most one call.
+    They are a required tool, no tool, or at most one call.
     """
     if isinstance(verdict, Invalid):
         return verdict
@@ -226,7 +225,7 @@ def judge_answer(contract: Contract, draft: Draft, work: Work) -> Verdict:
     if (required := _tool_required(contract)) is not None:
         return Invalid((required,))
 
-    # the members of a schema tell an answer from a call: such an answer is judged first
+    # a schema with members distinguishes an answer from a call, so the answer is judged first
     schema = contract.answer.schema
     has_names = schema is not None and bool(schema.names)
     if not has_names and _is_call_as_text(contract, text):
@@ -244,7 +243,7 @@ def _call_as_text(text: str) -> Invalid:
 
 
 def _judge_text(contract: Contract, text: str, work: Work) -> Verdict:
-    """Judge a text as the answer that the contract declares: any text, or JSON by its schema."""
+    """Judge a text as an answer: any text, or JSON with the contract's schema."""
     if contract.answer.schema is None:
         if (large := _too_large(contract, text)) is not None:
             return Invalid((large,))
@@ -269,19 +268,16 @@ def _too_large(contract: Contract, text: str | None) -> Issue | None:
 
 
 def without_promised_call(contract: Contract, draft: Draft, verdict: Verdict) -> Verdict:
-    """Refuse an answer where the response says that it ended to call a tool.
-
-    The call is not there, so it was lost on the way.
-    """
+    """Reject an answer whose response announced a call when it ended: the call was lost."""
     if isinstance(verdict, Invalid) or not contract.tools or draft.calls:
         return verdict
     return Invalid((Issue.of(Code.CALL_MISSING, CALLS_PLACE),), verdict.lenient)
 
 
 def with_fresh_ids(draft: Draft, verdict: Verdict, taken: Container[str]) -> Verdict:
-    """Refuse calls with the id of an earlier call of their conversation.
+    """Reject calls with the id of an earlier call of their conversation.
 
-    Results are attached to calls by their ids.
+    Results refer to calls by their ids.
     """
     issues = list(verdict.issues) if isinstance(verdict, Invalid) else []
 
@@ -294,9 +290,9 @@ def with_fresh_ids(draft: Draft, verdict: Verdict, taken: Container[str]) -> Ver
 
 
 def counts_anew(ids: list[str]) -> bool:
-    """Return whether the server of a conversation counts its ids anew in every reply.
+    """Return whether the server of a conversation restarts its ids in every reply.
 
-    It does when some ids repeat, or were numbered by :func:`with_numbered_ids`.
+    It does if some ids repeat, or if :func:`with_numbered_ids` made them.
     """
     known = set(ids)
     if len(known) < len(ids):
@@ -307,11 +303,10 @@ def counts_anew(ids: list[str]) -> bool:
 
 
 def with_numbered_ids(draft: Draft, taken: Container[str]) -> Draft:
-    """Number the ids that earlier calls of the conversation have (``call_1-2``).
+    """Return the draft with a number added to each id of an earlier call (``call_1-2``).
 
-    Anthropic takes no other characters in an id than letters, digits, ``_`` and ``-``.
-
-    The same draft is returned where no id is taken.
+    The ids keep to letters, digits, ``_`` and ``-``, because Anthropic accepts no others. The same
+    draft is returned if no id is taken.
     """
     numbered = list(draft.calls)
     ids = [call.id for call in numbered]
@@ -327,9 +322,9 @@ def with_numbered_ids(draft: Draft, taken: Container[str]) -> Draft:
 
 
 def _is_call_as_text(contract: Contract, text: str) -> bool:
-    """Return whether a model wrote a call as its answer.
+    """Return whether the model wrote a call as its answer.
 
-    An answer that is more than a schema judges that itself.
+    A subclass of Answer decides that itself.
     """
     if not _refuses_spelled(contract) or len(text) > contract.limits.reply_bytes:
         return False
@@ -337,7 +332,7 @@ def _is_call_as_text(contract: Contract, text: str) -> bool:
 
 
 def watch_of(contract: Contract, *, holds_first: bool = True) -> CallWatch | None:
-    """Return what tells calls from text that is coming; None where they are text like any other."""
+    """Return a watch that finds calls in arriving text; None if they are accepted as text."""
     if not _refuses_spelled(contract):
         return None
 
@@ -351,16 +346,16 @@ def _refuses_spelled(contract: Contract) -> bool:
 
 
 def _tool_required(contract: Contract) -> Issue | None:
-    """Report that the choice demands a call; None when it does not."""
+    """Return the issue that a call is required; None if it is not."""
     if contract.choice in {"auto", "none"} and contract.answer_style == "union":
         return None
     return Issue.of(Code.TOOL_REQUIRED, CALLS_PLACE, names=contract.tool_list or "final_answer")
 
 
 def _judge_calls(contract: Contract, calls: tuple[DraftCall, ...], work: Work) -> Verdict:
-    """Judge every call and the set of them.
+    """Judge every call, and all calls together.
 
-    All faults are collected, but after 8 faulty calls no more is read.
+    All faults are collected, until 8 calls are invalid.
     """
     issues: list[Issue] = list(_id_issues(calls, contract.limits.id_bytes))
     if len(calls) > 1 and not contract.parallel:
@@ -383,16 +378,16 @@ def _judge_calls(contract: Contract, calls: tuple[DraftCall, ...], work: Work) -
         return Valid(judged[0])
 
     answered = [call for call in judged if isinstance(call, ToolCall)]
-    if len(answered) < len(judged):  # an answer does not stand beside calls (requirement T6)
+    if len(answered) < len(judged):  # an answer excludes other calls
         return Invalid((Issue.of(Code.SHAPE_BOTH, CALLS_PLACE),))
 
     return Valid(ToolCalls(tuple(answered)))
 
 
 def _id_issues(calls: tuple[DraftCall, ...], cap: int) -> list[Issue]:
-    """Report missing, repeated and overlong call ids.
+    """Return the issues of missing, repeated and overlong call ids.
 
-    Results are attached to calls by their ids, and later requests repeat them.
+    Results refer to calls by their ids, and later requests repeat the ids.
     """
     issues: list[Issue] = []
     seen: set[str] = set()

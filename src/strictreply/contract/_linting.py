@@ -1,4 +1,4 @@
-"""``lint``: what each provider makes of a program's own schemas, and what to write instead."""
+"""``lint``: reports how each provider treats a program's schemas, and what to write instead."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from strictreply.values._issues import compact, counted, pointer, quote
 from strictreply.values._limits import JSON, JSONObject
 
 CHARS_A_TOKEN: Final = 4
-"""Characters of JSON that most tokenizers take for one token, roughly."""
+"""Characters of JSON that count as one token in an estimate."""
 _ALIKE: Final = 0.9
 _MOST_NAMED: Final = 5
 _MOST_SHOWN: Final = 30
@@ -49,10 +49,10 @@ _SEVERITIES: Final = {
     Treatment.DESCRIBED: (FindingCode.DESCRIBED, Severity.NOTE),
 }
 _WORDS: Final = {
-    Treatment.REFUSED: "{what} is refused by {who}",
-    Treatment.NARROWED: "{what} is taken in a way that forbids replies which fit",
-    Treatment.DROPPED: "{what} is taken and not enforced: strictreply judges it",
-    Treatment.DESCRIBED: "{what} becomes a part of the description: strictreply judges it",
+    Treatment.REFUSED: "{what} is rejected by {who}",
+    Treatment.NARROWED: "{what} is read more strictly: some valid replies become impossible",
+    Treatment.DROPPED: "{what} is accepted but not enforced; strictreply checks it",
+    Treatment.DESCRIBED: "{what} becomes part of the description; strictreply checks it",
 }
 _ORDER: Final = list(Severity)
 
@@ -63,17 +63,16 @@ def lint(
     answer: object = str,
     providers: Iterable[Provider] | None = None,
 ) -> LintReport:
-    """Report what providers do with the schemas of tools and of an answer, before any is asked.
+    """Report how providers treat the schemas of tools and of an answer, without sending anything.
 
-    Nothing is sent. ``tools`` and ``answer`` are declared as for ``wrap``; ``providers`` are the
-    ones that are reported on, None for all. Raises ContractError for a wrong declaration and for
-    a provider that is not known.
+    ``tools`` and ``answer`` are declared as for ``wrap``. ``providers`` are the providers to report
+    on; None for all. Raises ContractError for a wrong declaration or an unknown provider.
     """
     asked = PROVIDERS if providers is None else tuple(providers)
     unknown = [name for name in asked if name not in TABLE]
     if unknown:
         known = ", ".join(PROVIDERS)
-        raise ContractError(f"providers: {quote(unknown[0])} is not known; known are {known}")
+        raise ContractError(f"unknown provider {quote(unknown[0])}; the providers are: {known}")
 
     subjects = [*_tool_subjects(tools), *_answer_subjects(answer)]
     found = [*_of_request(subjects, asked)]
@@ -96,9 +95,9 @@ class _Subject:
     document: SchemaDocument
     """The schema."""
     definition: JSONObject
-    """All that is sent of it."""
+    """The part of a request that has it."""
     description: str = ""
-    """What the tool does."""
+    """The description of the tool."""
     tool: str | None = None
     """The name of the tool; None for the answer."""
 
@@ -130,7 +129,7 @@ def _answer_subjects(answer: object) -> Iterator[_Subject]:
 
 
 def _of_request(subjects: Sequence[_Subject], asked: Sequence[Provider]) -> Iterator[Finding]:
-    """Find what is to be said of all schemas together."""
+    """Yield the findings about all schemas together."""
     documents = [subject.document for subject in subjects]
     if documents:
         yield _size(subjects)
@@ -142,7 +141,7 @@ def _of_request(subjects: Sequence[_Subject], asked: Sequence[Provider]) -> Iter
                 yield Finding(
                     FindingCode.OVER_LIMIT,
                     Severity.ERROR,
-                    f"{count} {limit.noun}, at most {limit.most} are taken",
+                    f"{count} {limit.noun}; at most {limit.most} are accepted",
                     limit.instead,
                     provider,
                     source=limit.source,
@@ -154,7 +153,7 @@ def _of_request(subjects: Sequence[_Subject], asked: Sequence[Provider]) -> Iter
 
 
 def _size(subjects: Sequence[_Subject]) -> Finding:
-    """Say what all schemas cost in each request."""
+    """Return the finding about what all schemas cost in each request."""
     sizes = {subject.name: len(compact(subject.definition)) for subject in subjects}
     chars = sum(sizes.values())
     optional = sum(
@@ -170,7 +169,7 @@ def _size(subjects: Sequence[_Subject]) -> Finding:
         Severity.NOTE,
         f"{chars} characters, about {tokens} tokens, in each request; "
         f"{counted(optional, 'optional member')}; the largest: {named}",
-        "shorter descriptions, and no member that the program does not use",
+        "shorter descriptions, and only members that the program uses",
     )
 
 
@@ -180,8 +179,8 @@ def _similar_names(tools: Sequence[_Subject]) -> Iterator[Finding]:
             yield one.found(
                 FindingCode.SIMILAR_NAMES,
                 Severity.WARNING,
-                f"the name is much like {other.name}: models mix them up",
-                "names that differ in the verb or in what it acts on",
+                f"the name is similar to {other.name}: models confuse them",
+                "names with different verbs or objects",
             )
 
 
@@ -198,7 +197,7 @@ def _same_required(tools: Sequence[_Subject]) -> Iterator[Finding]:
                 FindingCode.SAME_REQUIRED,
                 Severity.NOTE,
                 f"{others} require the same members: arguments of one may fit another",
-                "descriptions that say when to call which, or one tool with an enum for the case",
+                "descriptions that say when to call which; or one tool with an enum for the case",
             )
 
 
@@ -220,7 +219,7 @@ def _plain_name(name: str) -> str:
 
 
 def _of_schema(subject: _Subject) -> Iterator[Finding]:
-    """Find what is to be said of one schema, whoever takes it."""
+    """Yield the findings about one schema that do not depend on the provider."""
     yield from _root(subject)
     yield from _descriptions(subject)
     for schema, path, _ in schemas_in(subject.document.root):
@@ -234,15 +233,15 @@ def _root(subject: _Subject) -> Iterator[Finding]:
         yield subject.found(
             FindingCode.ROOT_NOT_OBJECT,
             Severity.WARNING,
-            "the root does not say that it is an object: several APIs answer with a 400",
+            "the root is not declared as an object: several APIs return a 400",
             '"type": "object" at the root',
         )
     elif "properties" not in root:
         yield subject.found(
             FindingCode.ROOT_WITHOUT_PROPERTIES,
             Severity.WARNING,
-            "the root has no properties: several APIs answer with a 400",
-            '"properties": {} for no members',
+            "the root has no properties: several APIs return a 400",
+            '"properties": {} if there are no members',
         )
 
 
@@ -262,7 +261,7 @@ def _descriptions(subject: _Subject) -> Iterator[Finding]:
             FindingCode.NO_DESCRIPTION,
             Severity.NOTE,
             f"members without a description: {_named(bare)} ({len(bare)} of {len(members)})",
-            "a description with the unit, the form and an example of the value",
+            "a description with the unit, the format and an example of the value",
             "/properties",
         )
 
@@ -283,7 +282,7 @@ def _open_object(subject: _Subject, schema: JSONObject, path: str) -> Iterator[F
         yield subject.found(
             FindingCode.OPEN_OBJECT,
             Severity.NOTE,
-            "the object may have any other members",
+            "the object allows any other members",
             '"additionalProperties": false, or extra="forbid", which is the default',
             path,
         )
@@ -306,9 +305,9 @@ def _unions(subject: _Subject, schema: JSONObject, path: str) -> Iterator[Findin
             yield subject.found(
                 FindingCode.AMBIGUOUS_UNION,
                 Severity.WARNING,
-                f"one value fits the forms {overlap[0]} and {overlap[1]}: nobody can tell which is "
-                "meant",
-                "a const of its own in one required member of each form",
+                f"one value can fit both form {overlap[0]} and form {overlap[1]}: the union is "
+                "ambiguous",
+                "a required member with its own const in each form",
                 at,
             )
 
@@ -322,7 +321,7 @@ def _optional_tags(
             yield subject.found(
                 FindingCode.OPTIONAL_TAG,
                 Severity.WARNING,
-                f"the tag {name} may be left out: then nobody can tell which form is meant",
+                f"the tag {name} is optional: without it the form is ambiguous",
                 f'"{name}" in "required"',
                 pointer(path, index),
             )
@@ -338,9 +337,9 @@ def _resolved(form: object, document: SchemaDocument) -> JSONObject:
 def _overlap(
     document: SchemaDocument, forms: Sequence[Any], *, is_exact: bool
 ) -> tuple[int, int] | None:
-    """Return two forms that one value surely fits, None where none was found.
+    """Return the indexes of two forms that one value certainly fits; None if none were found.
 
-    Objects are looked at alone, and all forms where exactly one must fit.
+    Only forms that are objects are compared, or all forms if exactly one must fit.
     """
     if len(forms) > MOST_FORMS:
         return None
@@ -365,7 +364,7 @@ def _overlap(
 
 
 class _Made(NamedTuple):
-    """A form that was compiled, and a value that fits it."""
+    """A compiled form, and a value that fits it."""
 
     schema: Schema
     """The form."""
@@ -381,7 +380,7 @@ def _share_value(one: _Made | None, other: _Made | None) -> bool:
 
 
 def _made(form: JSONObject, document: SchemaDocument) -> _Made | None:
-    """Compile a form and find a value that fits it, None where there is none to be found."""
+    """Compile a form and find a value that fits it; None if there is none."""
     names = ("$schema", "$defs", "definitions")
     around = {name: document.root[name] for name in names if name in document.root}
     try:
@@ -394,7 +393,7 @@ def _made(form: JSONObject, document: SchemaDocument) -> _Made | None:
 
 
 def _of_provider(subjects: Sequence[_Subject], provider: Provider) -> Iterator[Finding]:
-    """Find what one provider makes of the schemas."""
+    """Yield the findings about one provider's treatment of the schemas."""
     rules: dict[str, list[Treatment]] = {}
     for subject in subjects:
         yield from _bounded(subject, provider)
@@ -412,7 +411,7 @@ def _of_provider(subjects: Sequence[_Subject], provider: Provider) -> Iterator[F
 
 
 def _sent(subject: _Subject, provider: Provider) -> Iterator[Finding]:
-    """Say in which form strictreply sends a schema to a provider whose strict mode it asks for."""
+    """Yield the finding about the form in which strictreply sends a schema for strict mode."""
     if provider not in get_args(StrictProvider):
         return
 
@@ -428,29 +427,29 @@ def _sent(subject: _Subject, provider: Provider) -> Iterator[Finding]:
         found = subject.found(
             FindingCode.CONVERTED,
             Severity.NOTE,
-            f"strictreply sends a form of it that {title} enforces, and reads replies back",
-            "nothing: what the form cannot say is judged",
+            f"strictreply sends a converted form that {title} enforces, and converts replies back",
+            "nothing: strictreply checks what the converted form cannot express",
         )
     else:
         found = subject.found(
             FindingCode.AS_DECLARED,
             Severity.WARNING,
-            f"strictreply sends it without strict mode, since it has no form for {title}: "
-            f"{form.why}",
-            "a schema with such a form, if the model errs here",
+            f"strictreply sends it without strict mode, because it cannot be converted for "
+            f"{title}: {form.why}",
+            "a schema that can be converted, if the model makes mistakes here",
         )
 
     yield replace(found, provider=provider)
 
 
 def _bounded(subject: _Subject, provider: Provider) -> Iterator[Finding]:
-    """Find what of a schema a provider refuses for its name or its size."""
+    """Yield the findings about names and sizes that a provider rejects."""
     rule = NAMES.get(provider)
     if subject.tool is not None and rule is not None and not rule.allowed.fullmatch(subject.tool):
         finding = subject.found(
             FindingCode.NAME_REFUSED,
             Severity.ERROR,
-            "the name of the tool is refused",
+            "the name of the tool is rejected",
             f"a name of {rule.words}",
         )
         yield replace(finding, provider=provider, source=rule.source)
@@ -458,26 +457,26 @@ def _bounded(subject: _Subject, provider: Provider) -> Iterator[Finding]:
     for limit in LIMITS.get(provider, ()):
         count = 0 if limit.is_of_request else limit.count([subject.document])
         if count > limit.most:
-            message = f"{count} {limit.noun}, at most {limit.most} are taken"
+            message = f"{count} {limit.noun}; at most {limit.most} are accepted"
             code, severity = FindingCode.OVER_LIMIT, Severity.ERROR
             finding = subject.found(code, severity, message, limit.instead)
             yield replace(finding, provider=provider, source=limit.source)
 
 
 def _enforced(rules: Mapping[str, list[Treatment]], provider: Provider) -> Finding:
-    """Say how much of all schemas a provider enforces."""
+    """Return the finding about how many rules of all schemas a provider enforces."""
     every = [treatment for each in rules.values() for treatment in each]
     partly = [name for name, each in rules.items() if {*each} - {Treatment.ENFORCED}]
     unknown = every.count(Treatment.UNKNOWN)
 
     words = f"{every.count(Treatment.ENFORCED)} of {counted(len(every), 'rule')} are enforced by "
-    words += TABLE[provider].title + (f", {unknown} are not known" if unknown else "")
-    words += f"; not all of {_named(partly)}" if partly else ""
+    words += TABLE[provider].title + (f"; for {unknown} it is unknown" if unknown else "")
+    words += f"; only some of {_named(partly)}" if partly else ""
     return Finding(
         FindingCode.ENFORCED,
         Severity.NOTE,
         words,
-        "nothing: strictreply judges all of them in any case",
+        "nothing: strictreply checks all of them in any case",
         provider,
     )
 
@@ -490,7 +489,7 @@ def _of_place(subject: _Subject, place: PlaceTreatment, provider: Provider) -> F
 
 
 def _shown(place: PlaceTreatment) -> str:
-    """Return a keyword with its value, where that is short; words for what is not a keyword."""
+    """Return a keyword with its value if that is short, or words for a trait."""
     schema = place.place.schema
     if place.keyword not in schema:
         names = ", ".join(optional_of(schema)[:_MOST_NAMED])

@@ -1,6 +1,6 @@
-"""Python types as contracts: the schema that a model is shown, and the instance made of JSON.
+"""Python types as contracts: the schema for the model, and instances made from JSON.
 
-Also what pydantic and the checks of users find, as issues without the model's words.
+Also turns what pydantic and user checks report into issues without the model's words.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from strictreply.values._limits import JSON, Extra, JSONObject, Work
 from strictreply.values._replies import Invalid
 
 Findings: TypeAlias = Iterable[Issue] | None
-"""What a user's check finds: issues, or None when all is well."""
+"""The result of a user's check: issues, or None if there are none."""
 _MAX_ISSUES = 32
 _MAX_DETAILS = 200
 _MAX_READ = 400
@@ -44,10 +44,10 @@ _REFUSED = "refused by a check"
 _BETWEEN = "|"  # no escape changes it
 _BLANK = "\0"
 _WORD = re.compile(r"[^\W_]+")
-# A row of words of one or two letters is read as one: letters that are spelled out, or a script of
+# A series of words of one or two letters is read as one word: spelled-out letters, or a script with
 # short words.
 _UNIT = re.compile(r"[^\W_]{3,}|[^\W_]{1,2}(?:[\W_]+[^\W_]{1,2}(?![^\W_]))*")
-# what hangs on a value goes with it: other values, the backslash of an escape, marks and quotes
+# what adjoins a value is hidden with it: other values, the backslash of an escape, marks and quotes
 # beyond ASCII
 _BLANKS = re.compile(rf"(?:[^\w\0-\x7f]|\\)*{_BLANK}(?:[\W_]*{_BLANK})?[^\w\0-\x7f]*")
 _FUNCTION_WORDS = frozenset(
@@ -70,13 +70,13 @@ def check_issues(
     names: Collection[str] = (),
     place: str = "args",
 ) -> tuple[Issue, ...]:
-    """Turn what a check raised or returned into at most 32 issues without the model's words.
+    """Return what a check raised or returned as at most 32 issues without the model's words.
 
-    ``args`` is what was checked, as JSON or typed: a word of at least three letters that occurs in
-    it, whatever its case, becomes ``[value]``, unless it is a function word or a word of ``names``,
-    the schema's member names. A check that encodes values is not stopped. ``at`` points to what was
-    checked; member names below it that are not in ``names`` are shown as ``*``. Raises
-    ContractError when the check returned neither issues nor None.
+    ``args`` is the checked value, as JSON or typed. A word of three or more letters that occurs in
+    it, in any case, becomes ``[value]``, unless it is a function word or a word of ``names``, the
+    schema's member names. A check that encodes values can evade this. ``at`` points to the checked
+    value; member names below it that are not in ``names`` become ``*``. Raises ContractError if the
+    check returned neither issues nor None.
     """
     if outcome is None:
         return ()
@@ -92,20 +92,19 @@ def check_issues(
         listed = found if isinstance(found, Iterable) else (found,)
         return tuple(complaint.from_user(issue) for issue in islice(listed, _MAX_ISSUES))
     except ValueError as error:
-        # a check that is a generator raises only when it is read
+        # a check that is a generator raises only when it is iterated
         refuse_own_failure(error)
         return check_issues(error, args, at=at, names=names, place=place)
 
 
-# of HTTP clients, whose errors may be ValueErrors, as that of a URL that cannot be read
+# HTTP clients, whose errors may be ValueErrors, such as that for an invalid URL
 _CLIENTS = frozenset({"aiohttp", "httpcore", "httpx", "httpx2", "openai", "requests", "urllib3"})
 
 
 def refuse_own_failure(error: ValueError) -> None:
-    """Raise a ValueError that comes of a check's own input and output, not of the arguments.
+    """Raise a ValueError that is a failure of the check itself, not about the arguments.
 
-    Such are the errors of files and sockets, of the JSON of others, of HTTP clients, and
-    of this library.
+    Such are errors of files and sockets, of other JSON, of HTTP clients, and of this library.
     """
     own = (OSError, json.JSONDecodeError, ContractError)
     homes = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
@@ -117,14 +116,14 @@ def _text_of(error: Exception) -> str:
     try:
         return str.__str__(str(error))[:_MAX_READ]
     except Exception:  # noqa: BLE001
-        # a user's exception may raise anything in __str__; the value is refused anyway
+        # a user's exception may raise anything in __str__; the value is rejected anyway
         return ""
 
 
 class _Complaint:
-    """A refused value, JSON or typed, in which the words of messages are searched.
+    """A rejected value, JSON or typed, whose words are removed from messages.
 
-    The words of ``names`` may be repeated in a message.
+    The words of ``names`` may stay in a message.
     """
 
     def __init__(self, value: Any, at: str, names: Collection[str], place: str) -> None:
@@ -140,22 +139,22 @@ class _Complaint:
         return Issue(f"{self._place}.check", Category.FORMAT_ERROR, path, message, "", found)
 
     def from_pydantic(self, error: ValidationError) -> Iterator[Issue]:
-        if error.error_count() > _MAX_DETAILS:  # pydantic takes seconds to write so many out
+        if error.error_count() > _MAX_DETAILS:  # pydantic takes seconds to describe so many
             words = f"refused by {error.error_count()} checks"
             yield Issue(f"{self._place}.check", Category.FORMAT_ERROR, self._at, words)
             return
 
-        # that one branch of a union does not know a member says nothing of the others
+        # a branch of a union that does not know a member says nothing about the other branches
         details = error.errors(include_url=False, include_input=False)
         details = _of_fitting_branches(details, self._value)
         telling = [detail for detail in details if detail["type"] not in OF_EXTRAS]
         for detail in (telling or details)[:_MAX_ISSUES]:
-            # the validator's own words where it raised, else pydantic's
+            # the validator's own text if it raised, else pydantic's
             cause = detail.get("ctx", {}).get("error")
             path, value = self._locate(detail["loc"])
             words = _text_of(cause) if isinstance(cause, Exception) else detail["msg"]
             member = _member_of(detail)
-            if member:  # a name of the type, which pydantic's words leave out
+            if member:  # a name of the type, which pydantic's text leaves out
                 path = pointer(path, member)
                 words = _MISSING_WORDS.get(detail["type"], words)
 
@@ -173,7 +172,7 @@ class _Complaint:
             is_index = each.isascii() and each.isdecimal()
             tokens.append(each if each in self._names or is_index else "*")
 
-        # one short line of ASCII, as :func:`strictreply.values._issues.quote` makes them
+        # one short line of ASCII, like the result of :func:`strictreply.values._issues.quote`
         found = issue.found
         if len(found) > FOUND_CHARS or not found.isascii() or not found.isprintable():
             found = quote(found)
@@ -186,7 +185,7 @@ class _Complaint:
     def _locate(self, loc: tuple[int | str, ...]) -> tuple[str, JSON]:
         """Follow pydantic's location as far as it names members and items.
 
-        It also names branches of unions and missing keys, which are passed over.
+        Branches of unions and missing keys in it are skipped.
         """
         path = self._at
         value = self._value
@@ -202,9 +201,9 @@ class _Complaint:
         return path, value
 
     def _blanked(self, text: str) -> str:
-        """Return a developer's words as a prompt may hold them.
+        """Return a developer's text in a form that is safe in a prompt.
 
-        They are one line, capped, with ``[value]`` in place of the model's words.
+        It is one line, capped, with ``[value]`` in place of the model's words.
         """
         printable = "".join(char if char.isprintable() else " " for char in text[:_MAX_READ])
         composed = unicodedata.normalize("NFC", printable)
@@ -213,7 +212,7 @@ class _Complaint:
         return line if len(line) <= _MAX_WORDS else f"{line[: _MAX_WORDS - 1]}…"
 
     def _repeats(self, unit: str) -> bool:
-        """Return whether a word, or a row of short ones, holds anything of what the model wrote."""
+        """Return whether a word, or a series of short words, repeats what the model wrote."""
         if all(word.casefold() in self._exempt for word in _WORD.findall(unit)):
             return False
 
@@ -221,13 +220,13 @@ class _Complaint:
         if len(letters) < _MIN_WORD:
             return False
 
-        # scripts without spaces glue short words
+        # scripts without spaces join short words
         size = _MIN_GLUED if letters.isascii() else _MIN_WORD
         windows = (letters[start : start + size] for start in range(len(letters) - size + 1))
         return self._wrote(letters) or any(map(self._wrote, windows))
 
     def _wrote(self, letters: str) -> bool:
-        # each is searched once; when the work is at its bound, yes is the safe answer
+        # each is searched once; if the work is used up, True is the safe answer
         if letters not in self._known:
             is_spent = len(self._known) * len(self._written) > _MAX_SEARCHED
             self._known[letters] = is_spent or letters in self._written
@@ -236,23 +235,23 @@ class _Complaint:
 
     @cached_property
     def _written(self) -> str:
-        """The letters and digits of all that the model wrote, raw and escaped as JSON or Python."""
+        """The letters and digits of everything that the model wrote, raw and escaped."""
         leaves = _leaves(self._value)
         raw = _BETWEEN.join(str(leaf) for leaf in leaves if not isinstance(leaf, bool | None))
         escaped = (raw, json.dumps(raw), repr(raw), ascii(raw))
         spellings = {spelled.strip("\"'") for spelled in escaped}
-        # one by one: str.translate is thirty times faster on pure ASCII
+        # one at a time: str.translate is thirty times faster on pure ASCII
         return _BETWEEN.join(text.translate(self._letters) for text in spellings)
 
     @cached_property
     def _exempt(self) -> frozenset[str]:
         names = {word for name in self._names for word in _WORD.findall(name.casefold())}
-        plurals = {f"{word}s" for word in names}  # "prices" is the schema's word where "price" is
+        plurals = {f"{word}s" for word in names}  # "prices" is a word of the schema if "price" is
         return _FUNCTION_WORDS | names | plurals
 
 
-# what the schema decides of a value, which is why a branch of a union with such a fault is not the
-# one that the schema admitted
+# Faults that the schema decides: a branch of a union with such a fault is not the one that the
+# schema accepted.
 _DECIDED = frozenset(
     {"missing", "missing_argument", "literal_error", "enum", "none_required", "is_instance_of"}
 )
@@ -266,10 +265,10 @@ def _is_decided(detail: ErrorDetails) -> bool:
 def _of_fitting_branches(
     details: list[ErrorDetails], value: object, start: int = 0
 ) -> list[ErrorDetails]:
-    """Leave out the branches of unions that the schema refuses, where it admits another.
+    """Leave out the branches of unions that the schema rejects, if it accepts another one.
 
-    The model meant the other: what it would need for these contradicts what it needs for that. The
-    locations of all details are the same up to ``start``, which is where ``value`` stands.
+    The model meant the accepted branch, and advice for the others would contradict it. The
+    locations of all details are the same up to ``start``, the location of ``value``.
     """
     points: dict[object, tuple[int, object, dict[object, list[ErrorDetails]]]] = {}
     kept: set[int] = set()
@@ -295,7 +294,7 @@ def _of_fitting_branches(
 def _branch_at(detail: ErrorDetails, value: Any, start: int) -> tuple[int | None, object]:
     """Return where a location first names a branch of a union, and the value of the union.
 
-    None where it names only members and items.
+    None if it names only members and items.
     """
     loc: tuple[Any, ...] = detail["loc"]
     for index in range(start, len(loc)):
@@ -319,13 +318,13 @@ _MISSING_WORDS = {
 
 
 def _member_of(detail: ErrorDetails) -> str:
-    """Return the member that a detail of pydantic's is about but does not locate; else empty."""
+    """Return the member that a detail of pydantic is about but does not locate; else empty."""
     if detail["type"] == "missing":
         last = detail["loc"][-1:]
         return str(last[0]) if last and isinstance(last[0], str) else ""
     if detail["type"] in _MISSING_WORDS:
         named = str(detail.get("ctx", {}).get("discriminator", ""))
-        # a function that tells forms apart is not a member
+        # a function that distinguishes forms is not a member
         return "" if named.endswith("()") else named.strip("'")
 
     return ""
@@ -543,7 +542,7 @@ def document_of(adapter: Adapter, name: str) -> JSONObject:
     if imports(adapter.core_schema):
         raise ContractError(
             f"{name!r} holds an ImportString: a model could import any code that is installed; "
-            "list what it may name in a Literal or an Enum"
+            "list the allowed names in a Literal or an Enum"
         )
 
     document = inlined_root(document)

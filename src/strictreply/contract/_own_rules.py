@@ -1,8 +1,8 @@
-"""What a type's own rules say of the parts of a value that fit its schema.
+"""Applies a type's own rules to the parts of a value that fit its schema.
 
-A value with faults is not made into a typed one. Its members without a fault are held to their own
-types by themselves, so that one correction tells both. No rule of a whole object runs, and none
-that reads other members: what these would see is not what will come.
+A value with faults does not become an instance. Its valid members are still checked by their own
+types, so that one correction reports both. Rules of a whole object do not run, and neither do rules
+that read other members, because those will change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from strictreply.values._issues import Issue, pointer
 from strictreply.values._limits import JSON, Work
 
 MAX_OWN = 32
-STEPS = 20  # of the reply's work, for each member that is made
+STEPS = 20  # of the reply's work, for each member that is built
 _WRAPPERS = frozenset({"default", "nullable", "definitions"})
 _ARRAYS = frozenset({"list", "set", "frozenset", "deque", "generator"})
 _FUNCTIONS = frozenset({"function-after", "function-before", "function-wrap", "function-plain"})
@@ -37,7 +37,7 @@ class _Shape:
     members: dict[str, _Part] | None = None
     """The members of an object by their names in JSON; None for any other type."""
     item: _Part | None = None
-    """The type of an array's items behind ``first``; None for any other type."""
+    """The type of an array's items after ``first``; None for any other type."""
     first: tuple[_Part, ...] = ()
     """The types of the first items of a tuple."""
     value: _Part | None = None
@@ -45,14 +45,14 @@ class _Shape:
     key: _Part | None = None
     """The type of a mapping's keys; None for any other type."""
     tag: str | None = None
-    """The member that says which of ``tagged`` an object is; None where nothing says it."""
+    """The member that says which of ``tagged`` an object is; None if there is none."""
     tagged: dict[str, _Part] = field(default_factory=dict["str", "_Part"])
     """The types of a tagged union, by tag."""
 
 
 @dataclass
 class _Part:
-    """A type as it stands in another one."""
+    """A type inside another one."""
 
     schema: Any
     definitions: list[CoreSchema]
@@ -60,7 +60,7 @@ class _Part:
 
     @cached_property
     def rule(self) -> SchemaValidator | None:
-        """Makes a value of the type alone; None where that cannot be done."""
+        """Builds a value of this type by itself; None if that is impossible."""
         if not _stands_alone(self.schema):
             return None
 
@@ -69,7 +69,7 @@ class _Part:
             made = core_schema.definitions_schema(made, used)
 
         with suppress(SchemaError):
-            if iterates(made):  # whose items would be read only when somebody asks for them
+            if iterates(made):  # its items would be read only on access
                 return whole_validator(read_at_once(made))
             return SchemaValidator(made)
 
@@ -77,18 +77,18 @@ class _Part:
 
 
 _Node: TypeAlias = Mapping[str, Any]
-"""One node of a core schema: its ``type`` says which members it has."""
+"""One node of a core schema; its ``type`` determines the other members."""
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads the schema that pydantic makes of a type."""
+    """Reads the core schema that pydantic makes of a type."""
 
     definitions: list[CoreSchema] = field(default_factory=list)
     known: dict[int, _Shape] = field(default_factory=dict["int", "_Shape"])
 
     def part(self, schema: _Node) -> _Part:
-        """Read one type, and the types of its parts; each of these is read once."""
+        """Read one type and the types of its parts, each of them once."""
         inner = self._inner(schema)
         if id(inner) in self.known:
             return _Part(schema, self.definitions, self.known[id(inner)])
@@ -109,13 +109,13 @@ class _Reader:
         return _Part(schema, self.definitions, shape)
 
     def _inner(self, schema: _Node) -> _Node:
-        """Follow references and what is around an object or an array."""
+        """Follow references and wrappers to an object or an array."""
         for _ in range(MAX_OWN):
             kind = schema["type"]
             if kind == "definition-ref":
                 refs: dict[str | None, _Node] = {one.get("ref"): one for one in self.definitions}
                 schema = refs.get(schema["schema_ref"], _ANY)
-            elif kind == "json-or-python":  # what a Sequence is
+            elif kind == "json-or-python":  # how pydantic describes a Sequence
                 schema = schema["json_schema"]
             elif kind in ("model", "dataclass") or kind in _WRAPPERS or kind in _FUNCTIONS:
                 schema = schema.get("schema", _ANY)
@@ -125,12 +125,12 @@ class _Reader:
         return schema
 
     def _of_tuple(self, schema: _Node) -> tuple[tuple[_Part, ...], _Part | None]:
-        """Return the first items of a tuple, and those behind them where it has any number."""
+        """Return the first items of a tuple, and the type of the others if their number is free."""
         parts = [self.part(each) for each in schema["items_schema"]]
         index = schema.get("variadic_item_index")
         if index is None:
             return tuple(parts), None
-        # what stands behind items of any number has no place of its own
+        # an item after any number of items has no fixed place
         return tuple(parts[:index]), parts[index] if index == len(parts) - 1 else None
 
     def _members(self, schema: _Node) -> dict[str, _Part] | None:
@@ -153,12 +153,12 @@ class _Reader:
 
 
 def _definitions_of(schema: _Node, definitions: list[CoreSchema]) -> list[CoreSchema]:
-    """Return those definitions that a type refers to, directly or through others."""
+    """Return the definitions that a type refers to, directly or through others."""
     named = {one.get("ref"): one for one in definitions}
     used: list[CoreSchema] = []
     pending: list[Any] = [schema]
 
-    for each in pending if named else ():  # grows while it is walked
+    for each in pending if named else ():  # grows during the iteration
         if isinstance(each, dict):
             is_reference = each.get("type") == "definition-ref"
             found = named.pop(each["schema_ref"], None) if is_reference else None
@@ -211,10 +211,10 @@ def own_issues(
     place: str = "args",
     work: Work,
 ) -> tuple[Issue, ...]:
-    """Return what the rules of a type refuse in the parts of a value that fit its schema.
+    """Return what the rules of a type reject in the parts of a value that fit its schema.
 
-    ``faults`` are those of the schema, at least one; the others are as in ``instance_of``. Nothing
-    is made of a value of which pydantic would make too much.
+    ``faults`` are the faults of the schema, at least one; the other parameters are as in
+    ``instance_of``. Nothing is built if that would take pydantic too much work.
     """
     if schema.is_too_much_to_build(value, work):
         return ()
@@ -234,7 +234,7 @@ class _Search:
     work: Work
 
     def inside(self, part: _Part, value: JSON, path: str) -> Iterator[Issue]:
-        """Yield the faults of the parts of a value that has one of its schema's."""
+        """Yield the faults of the parts of a value, which itself has a fault of its schema."""
         shape = part.shape
         if isinstance(value, dict) and shape.tag is not None:
             part = shape.tagged.get(str(value.get(shape.tag)), part)
@@ -268,14 +268,14 @@ class _Search:
                     yield item, inner, pointer(path, index)
 
     def _keys(self, key: _Part, value: dict[str, JSON], path: str) -> Iterator[Issue]:
-        """Yield what the rules of a mapping's keys refuse in its names."""
+        """Yield what the rules of a mapping's keys reject in its names."""
         for name in value if key.rule is not None else ():
             if key.rule is not None and self.work.afford(STEPS):
                 yield from self._alone(key.rule, name, path)
 
     def _alone(self, rule: SchemaValidator, value: JSON, path: str) -> Iterator[Issue]:
         found: tuple[Issue, ...] = ()
-        # what else a rule raises it raises again when the whole value is made
+        # any other exception of a rule is raised again when the whole value is built
         with suppress(Exception):
             try:
                 rule.validate_json(to_json(value))

@@ -1,4 +1,4 @@
-"""Tools by name, and those of many that cannot be declared."""
+"""The index of tools by name, and tools that are left out because of a wrong declaration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUARANTINED = "contract.quarantined"
 def by_name(tools: Iterable[Tool[..., object]]) -> dict[str, Tool[..., object]]:
     """Index tools by name.
 
-    Raises ContractError when two tools share a name, or one is named like a word of
+    Raises ContractError if two tools share a name, or if one has a reserved name of
     ``tool_choice``.
     """
     index: dict[str, Tool[..., Any]] = {}
@@ -31,7 +31,8 @@ def by_name(tools: Iterable[Tool[..., object]]) -> dict[str, Tool[..., object]]:
 def _refuse_name(tool: Tool[..., object], index: dict[str, Tool[..., object]]) -> None:
     if tool.name in CHOICES:
         raise ContractError(
-            f"{tool.name!r} is a word of tool_choice; rename the tool with Tool.from_…(name=…)"
+            f"{tool.name!r} is a reserved word of tool_choice; "
+            "rename the tool with Tool.from_…(name=…)"
         )
 
     if tool.name in index:
@@ -43,10 +44,10 @@ def _refuse_name(tool: Tool[..., object], index: dict[str, Tool[..., object]]) -
 def quarantined(
     declarations: Iterable[object], *, extra: Extra | None, formats: Formats | None
 ) -> tuple[list[Tool[..., object]], dict[str, Issue]]:
-    """Declare tools one by one; return the sound ones, and the faults of the others by name.
+    """Declare tools one by one; return the valid ones, and the faults of the others by name.
 
-    Warns with ContractWarning of each that is left out. One without a name is named by its place,
-    ``tools[3]``; one that repeats a name, by both.
+    Issues a ContractWarning for each tool that is left out. The key of a tool without a name is its
+    place, ``tools[3]``; of a tool with a repeated name, it is both.
     """
     index: dict[str, Tool[..., Any]] = {}
     faults: dict[str, Issue] = {}

@@ -1,6 +1,6 @@
-"""Where a text quotes: code, quotation marks, block quotes and rows of tables.
+"""Tracks where a text quotes: code, quotation marks, block quotes and table rows.
 
-What stands there is spoken of. Each character is read once.
+Quoted text only mentions a call. Each character is read once.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ _QUOTES = {
     "\u300c": "\u300d",
     "\u300e": "\u300f",
 }
-"""Quotation marks that open, and those that close what they opened."""
+"""Opening quotation marks, each with the marks that close it."""
 
-_CLOSES_TOO = frozenset('"\u00bb')  # marks that open only where a word begins
+_CLOSES_TOO = frozenset('"\u00bb')  # marks that open only at the start of a word
 _BEFORE_QUOTE = frozenset(" \t\n([{:=,;>-\u2013\u2014")
 _BEFORE_FENCE = frozenset(" \t>*+-.)0123456789")  # indents, and the marks of lists and block quotes
 _ESCAPED_QUOTE = '\\"'  # in JSON in JSON
 _LEAST_FENCE = 3
-_MOST_HEAD = 40  # characters of a line's beginning that are kept
-_QUOTED_LINE = re.compile(r" {0,3}(?:>[ \t]|\|[ \t])")  # a block quote, or a row of a table
+_MOST_HEAD = 40  # characters of the start of a line that are kept
+_QUOTED_LINE = re.compile(r" {0,3}(?:>[ \t]|\|[ \t])")  # a block quote, or a table row
 _INDENTED = re.compile(r"(?: {4}| {0,3}\t)")
 
 
 class Quoting:
-    """Follows a text, and knows whether what comes next is quoted."""
+    """Follows a text, and knows whether the next character is quoted."""
 
     def __init__(self) -> None:
         self._fence = ""  # the marks that opened a block of code
-        self._code = 0  # the length of the marks that opened code in the line
+        self._code = 0  # the length of the marks that opened inline code
         self._closes = ""  # the marks that close a quotation
-        self._element = ""  # the HTML element that holds code
-        self._head = ""  # the beginning of the line
+        self._element = ""  # the HTML element that contains code
+        self._head = ""  # the start of the line
         self._is_fence_line = False  # the fence was opened in this line
         self._is_apart = True  # an indented line would be code
-        self._last = " \n"  # the two characters that came last
+        self._last = " \n"  # the last two characters
 
     @property
     def is_open(self) -> bool:
-        """Whether what comes next is quoted."""
+        """Whether the next character is quoted."""
         if self._fence or self._code or self._closes or self._element:
             return True
 
-        # a single mark may be an apostrophe, so that only the one right before counts
+        # a single mark may be an apostrophe, so only the last one counts
         is_marked = self._last[-1] == "'" and self._last[-2] in _BEFORE_QUOTE
         if is_marked or self._last == _ESCAPED_QUOTE or _QUOTED_LINE.match(self._head):
             return True
@@ -59,7 +59,7 @@ class Quoting:
         return self._is_apart and _INDENTED.match(self._head) is not None
 
     def read(self, text: str) -> None:
-        """Read on. A text ends where a line does or a marker begins, never within a sign."""
+        """Read more text; it must end at a line's end or before a marker, never within a sign."""
         at = 0
         for sign in _SIGNS.finditer(text):
             self._add_to_head(text, at, sign.start())

@@ -1,4 +1,4 @@
-"""The tools and the answer of a contract as one provider is sent them, in its strict mode."""
+"""The tools and the answer of a contract in the form for one provider's strict mode."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from strictreply.values._requests import STRICT
 
 @dataclass(frozen=True, slots=True)
 class SentTool:
-    """A tool as one provider is sent it."""
+    """A tool in the form for one provider."""
 
     name: str
     """Its name."""
     definition: JSONObject
-    """The tool as chat completions declare it, shared: nobody changes it."""
+    """The tool in the form of chat completions; shared, so do not change it."""
     form: SentForm
-    """The schema of its arguments, as it is sent."""
+    """The schema of its arguments in the sent form."""
     digest: str
-    """Stands for the schema."""
+    """A digest of the schema."""
     sizes: tuple[int, ...]
-    """What counts of it towards the limits of a request, as many as :func:`_limits` are."""
+    """Its share of each limit of a request, in the order of :func:`_limits`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentSchemas:
-    """What of a contract is sent in a form that a provider enforces."""
+    """The parts of a contract that are sent in a form that a provider enforces."""
 
     tools: Mapping[str, SentTool]
     """The tools, by name."""
     answer: SentForm | None
-    """The schema of the answer; None where it is sent as it is declared."""
+    """The schema of the answer; None if it is sent as declared."""
     name: str
-    """The name of what is added, by which an endpoint is known to refuse it."""
+    """The name of this addition, under which an endpoint's rejection is remembered."""
 
 
 def sent_schemas(
@@ -53,11 +53,11 @@ def sent_schemas(
     strict: Strict,
     provider: StrictProvider,
 ) -> SentSchemas | None:
-    """Return what of a contract is sent in a provider's strict mode; None for nothing.
+    """Return the schemas to send in a provider's strict mode; None for none.
 
-    ``answer`` None sends no schema of an answer. What is beyond the limits of a request is sent as
-    it is declared: the last tools first. Raises ContractError for a schema that must be sent so
-    (``strict=True``), and cannot be.
+    With ``answer`` None no schema of an answer is sent. Schemas beyond the limits of a request are
+    sent as declared, starting with the last tools. Raises ContractError for a schema that must be
+    converted (``strict=True``) and cannot be.
     """
     left = [limit.most for limit in _limits(provider)]
     form = None if answer is None else _sent_answer(answer, strict, provider)
@@ -103,8 +103,8 @@ def _sent_tool(
         return made
     if wanted is True:
         raise ContractError(
-            f"the tool {tool.name!r} has strict=True, and its schema has no form that {provider} "
-            f'enforces: {made.form.why}; change that, or pass strict="auto"'
+            f"the tool {tool.name!r} has strict=True, but its schema cannot be converted for "
+            f'{provider}: {made.form.why}; change the schema, or pass strict="auto"'
         )
 
     return None
@@ -123,14 +123,14 @@ def _limits(provider: StrictProvider) -> list[Limit]:
 
 
 def _sizes(form: SentForm, provider: StrictProvider, *, is_tool: bool) -> tuple[int, ...]:
-    """Return what counts of a form towards each limit of a request."""
+    """Return the share of a form in each limit of a request."""
     document: Any = form.document
     sent = [SchemaDocument(document, is_tool=is_tool)]
     return tuple(limit.count(sent) for limit in _limits(provider))
 
 
 def _rest(left: list[int], sizes: tuple[int, ...]) -> list[int] | None:
-    """Return what a request has room for beside a form; None where it has none for that."""
+    """Return the remaining limits of a request after a form; None if it exceeds one."""
     rest = [most - size for most, size in zip(left, sizes, strict=True)]
     return None if any(one < 0 for one in rest) else rest
 
@@ -157,8 +157,8 @@ def _sent_answer(answer: Answer, strict: Strict, provider: StrictProvider) -> Se
         return form
     if strict is True:
         raise ContractError(
-            f"the contract has strict=True, and its answer has no form that {provider} enforces: "
-            f'{form.why}; change that, or pass strict="auto"'
+            f"the contract has strict=True, but its answer cannot be converted for {provider}: "
+            f'{form.why}; change its schema, or pass strict="auto"'
         )
 
     return None

@@ -1,4 +1,4 @@
-"""A function as a tool: its parameters as a model, its docstring as descriptions."""
+"""A function as a tool: its parameters become a model, its docstring the descriptions."""
 
 from __future__ import annotations
 
@@ -34,38 +34,38 @@ from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 
 _REQUIRED = (Required, typing_extensions.Required)
-# typing's is another one before Python 3.12
+# before Python 3.12, typing has a different one
 _UNPACKS = (Unpack, typing_extensions.Unpack)
 _WRAPPERS = (*_REQUIRED, NotRequired, typing_extensions.NotRequired)
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function as a model calls it."""
+    """The parameters of a function that the model writes."""
 
     name: str
     """Name of the function."""
     model: type[BaseModel]
     """A model with a field for each parameter."""
     description: str
-    """What the function does, by its docstring."""
+    """The description of the function, from its docstring."""
     positional: tuple[str, ...] = ()
     """The leading parameters that can only be passed by position."""
     optional: frozenset[str] = frozenset()
-    """The parameters that are passed only where they were given."""
+    """The parameters that are passed only if the model wrote them."""
     injected: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The annotations of the parameters that a framework gives, by name."""
+    """The annotations of the parameters that a framework supplies, by name."""
 
     def arguments(self, args: BaseModel) -> tuple[list[object], dict[str, object]]:
-        """Spread an instance of ``model`` into positional and named arguments of the function."""
-        values = vars(args)  # not getattr: a deprecated field would warn
+        """Return the positional and named arguments of the function for an instance."""
+        values = vars(args)  # not getattr, which would warn for a deprecated field
         left_out = self.optional - args.model_fields_set
         named = {name: values[name] for name in self.model.model_fields if name not in left_out}
         return [named.pop(name) for name in self.positional], named
 
 
 class _Parameter(NamedTuple):
-    """A parameter that a model writes."""
+    """A parameter that the model writes."""
 
     name: str
     """Name of the parameter."""
@@ -76,22 +76,24 @@ class _Parameter(NamedTuple):
     is_positional: bool = False
     """Whether it can only be passed by position."""
     is_optional: bool = False
-    """Whether it is one of ``**kwargs`` without a default."""
+    """Whether it is a member of ``**kwargs`` without a default."""
 
 
 def read_signature(function: Callable[..., object]) -> Signature:
     """Read the parameters and the docstring (Google, NumPy or Sphinx style) of ``function``.
 
-    A description in ``Field``, ``Doc`` or as a text in ``Annotated`` wins over the docstring. Types
-    local to a function are found while that function runs. Parameters of the type ``Context`` are
-    left out, as are those that a framework injects. ``**kwargs`` are described by ``Unpack`` of a
-    TypedDict. Raises ContractError, naming the parameter, for one without annotation, for ``*args``
-    and other ``**kwargs``, for a name that pydantic cannot hold, for a type that it cannot read
-    from JSON, and for a generator function.
+    A description in ``Field``, ``Doc`` or as a text in ``Annotated`` takes precedence over the
+    docstring. Types local to a function are found while that function runs. Parameters of the type
+    ``Context``, and those that a framework injects, are left out. ``**kwargs`` need ``Unpack`` of a
+    TypedDict.
+
+    Raises ContractError, with the name of the parameter, for a missing annotation, for ``*args``
+    and other ``**kwargs``, for a name that pydantic reserves, for a type that cannot be read from
+    JSON, and for a generator function.
     """
     name = function_name(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ContractError(f"the tool {name} yields; let it return a list")
+        raise ContractError(f"the tool {name} is a generator; return a list instead")
 
     hints = hints_of(function)
     listed = _listed(function, name)
@@ -116,7 +118,7 @@ def read_signature(function: Callable[..., object]) -> Signature:
     )
 
 
-# By module and name, as nothing here imports a framework.
+# By module and name, because strictreply does not import frameworks.
 _INJECTED = frozenset(
     {
         ("langchain_core.tools.base", "InjectedToolArg"),  # InjectedState, InjectedStore, …
@@ -127,7 +129,7 @@ _INJECTED = frozenset(
 
 
 def is_injected(annotation: object) -> bool:
-    """Return whether an annotation is a framework's, for what it gives to a function itself."""
+    """Return whether an annotation marks a parameter that a framework supplies."""
     kind = annotation if isinstance(annotation, type) else type(annotation)
     if any((each.__module__, each.__qualname__) in _INJECTED for each in kind.__mro__):
         return True
@@ -141,7 +143,7 @@ def is_injected(annotation: object) -> bool:
 
 
 def _listed(function: Callable[..., object], name: str) -> list[inspect.Parameter]:
-    """List the parameters that a partial has not settled."""
+    """Return the parameters that a partial has not set."""
     try:
         listed = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
@@ -159,9 +161,9 @@ def _listed(function: Callable[..., object], name: str) -> list[inspect.Paramete
 def _parameters(
     listed: list[inspect.Parameter], hints: Mapping[str, object], name: str
 ) -> Iterator[_Parameter]:
-    """Yield the parameters that a model writes.
+    """Yield the parameters that the model writes.
 
-    Raises ContractError for those that a JSON object cannot name one by one.
+    Raises ContractError for parameters that a JSON object cannot name one by one.
     """
     for parameter in listed:
         hint = hints.get(parameter.name)
@@ -199,7 +201,7 @@ def _members(kind: Any) -> Iterator[_Parameter]:
         inner = hint
         is_required = name in required
         while get_origin(inner) in _WRAPPERS:
-            # annotations that are texts hide it from the TypedDict itself
+            # with string annotations the TypedDict itself cannot see it
             is_required = get_origin(inner) in _REQUIRED
             inner = get_args(inner)[0]
 
@@ -209,7 +211,7 @@ def _members(kind: Any) -> Iterator[_Parameter]:
 def _refuse_positional(parameter: inspect.Parameter, name: str) -> None:
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise ContractError(
-            f"parameter {parameter.name!r} of {name}() is given by name; write it behind the /"
+            f"parameter {parameter.name!r} of {name}() is passed by name; move it after the /"
         )
 
 
@@ -218,7 +220,7 @@ def _refuse_name(named: str, hints: Mapping[str, object], name: str) -> None:
     is_reserved = named.startswith("model_") and hasattr(BaseModel, named)
     if named.startswith("_") or is_reserved:  # its value would be lost
         alias = f"Annotated[…, Field(alias={named!r})]"
-        hint = f"rename it, and keep the name for the model with {alias}"
+        hint = f"rename it; {alias} keeps the name for the model"
         raise ContractError(f"{place} has a name that pydantic reserves; {hint}")
 
     if named not in hints:
@@ -228,14 +230,14 @@ def _refuse_name(named: str, hints: Mapping[str, object], name: str) -> None:
 
 
 def _field(parameter: _Parameter, name: str, described: str | None) -> object:
-    """Make the (annotation, default) pair that pydantic's create_model takes."""
+    """Return the (annotation, default) pair for pydantic's create_model."""
     annotation = parameter.annotation
     is_annotated = get_origin(annotation) is Annotated
     inner, *metadata = get_args(annotation) if is_annotated else (annotation,)
 
     description = words_in(metadata) or described
     if description:
-        # before all other metadata, so that the annotation's own comes later and wins
+        # first, so that metadata of the annotation's own takes precedence
         metadata.insert(0, Field(description=description))
 
     if metadata:
@@ -250,11 +252,11 @@ def _field(parameter: _Parameter, name: str, described: str | None) -> object:
 
 
 def _nothing() -> None:
-    """Stand for what was left out; it is never passed on."""
+    """Stand for a parameter that was left out; never passed on."""
 
 
 def _refuse_unreadable(named: str, annotation: object, name: str) -> None:
-    """Raise ContractError for a parameter whose type no model can write."""
+    """Raise ContractError for a parameter whose type a model cannot write."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -262,8 +264,8 @@ def _refuse_unreadable(named: str, annotation: object, name: str) -> None:
     except ContractError as error:
         kind = _kind_words(annotation)
         advice = (
-            f"annotate it sr.Context[{kind}] if the program gives it with run(context=…), set it "
-            "with functools.partial, or use a type that JSON can spell"
+            f"annotate it as sr.Context[{kind}] if your program passes run(context=…), set it "
+            "with functools.partial, or use a type that JSON can express"
         )
         cause = error.__cause__ or error
         said = first_line(cause) if isinstance(cause, Exception) else ""
@@ -281,14 +283,14 @@ def _kind_words(annotation: object) -> str:
 
 
 def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -> type[BaseModel]:
-    # not extra="allow": dataclasses and TypedDicts inside would take it over and stand open
+    # not extra="allow": dataclasses and TypedDicts inside would inherit it
     config = ConfigDict(frozen=True, protected_namespaces=(), json_schema_extra=_without_title)
     parts = [part for part in name.split("_") if part.isidentifier()]
     title = "".join(part[:1].upper() + part[1:] for part in parts) or "Function"
     try:
         with warnings.catch_warnings():
-            # a parameter may well be called "copy" or "schema": read through vars(), it shadows
-            # nothing we use
+            # a parameter may be called "copy" or "schema": it is read with vars(), so it shadows
+            # nothing that is used
             warnings.simplefilter("ignore", UserWarning)
             module = documented(function).__module__
             return create_model(f"{title}Args", __config__=config, __module__=module, **fields)
@@ -299,4 +301,4 @@ def _model(name: str, function: Callable[..., object], fields: dict[str, Any]) -
 
 
 def _without_title(schema: JSONObject) -> None:
-    schema.pop("title", None)  # we gave the model its name: the tool has its own
+    schema.pop("title", None)  # the model's title is generated: the tool has its own name

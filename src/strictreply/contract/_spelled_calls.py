@@ -1,6 +1,6 @@
-"""A call written as text: the spellings that models are known to use.
+"""Calls written as text: the formats that models are known to use.
 
-Also whether a text is nothing but such calls.
+Also decides whether a text consists of such calls.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _SPACE = r"(?:[a-z]{1,20}:|\uff5cDSML\uff5c)?"  # a namespace
 _TURN = r"(?:assistant<\|channel\|>)?(?:\w{1,20}\s+)?"
 _JSON_TYPE = r"(?:<\|constrain\|>)?(?:json)?\s*(?:<\|message\|>)?"
 _LAST = r"(?=\s*(?:```\s*)?\Z)"
-_SOME = r".{0,20000}?"  # bounded, because each bracket in it is looked behind
+_SOME = r".{0,20000}?"  # bounded, because the text after each bracket in it is examined
 
-# Each row is a spelling that was met in the place of a native call, and says where;
-# owner/repository#number is a thread on GitHub. A row that may also end in \Z takes a call that was
-# cut.
+# Each row is a format that was seen in place of a native call, with its source;
+# owner/repository#number is a thread on GitHub. A row that may also end in \Z accepts a call that
+# was cut off.
 
-# What stands around calls and between them.
+# What may be around calls and between them.
 MARKERS = (
     # special tokens: Llama's <|python_tag|> (raullenchai/Rapid-MLX#703), Kimi's, LFM's
     r"<\|[^|<>\n]{1,40}\|>",
@@ -85,7 +85,7 @@ HEADS = (
     # Mistral Small (Rapid-MLX#1071); ChatGLM: the name on a line of its own
     rf"{_NAME}(?::[0-9]+)?\s*(?=\{{)",
 )
-# The members that may stand beside those; with any other it is a value that only looks like a call.
+# The members that may be next to those; a value with any other member only looks like a call.
 BESIDE = frozenset(
     {
         "id",
@@ -108,7 +108,7 @@ _FENCE = (
     r"|```(?:json)?(?=\s*[\[{])"
     r"|(?:```|~~~)(?=\s*\Z|\s*<)"
 )
-_SURPLUS = r"[}\]]++(?=\s*(?:```\s*)?\Z)"  # a bracket too many at the end
+_SURPLUS = r"[}\]]++(?=\s*(?:```\s*)?\Z)"  # an extra bracket at the end
 _BETWEEN = re.compile(
     rf"(?:[\s\ufeff]++|{_SURPLUS}|[;,](?=\s*[\[{{<])|{_FENCE}|{'|'.join(MARKERS)})*+", _FLAGS
 )
@@ -131,21 +131,20 @@ _CLOSING = re.compile(
 
 
 def is_call(text: str, tools: Container[str]) -> bool:
-    """Return whether a text holds a call of one of ``tools`` in place of a native one.
+    """Return whether a text contains a call of one of ``tools`` in place of a native one.
 
-    It is nothing but calls, or a call stands in it between the markers of a template. Time is
-    linear.
+    It consists of calls, or it has a call between the markers of a template. It takes linear time.
     """
-    text = text.replace("<\\/", "</")  # JSON in JSON, where nothing else may be escaped
+    text = text.replace("<\\/", "</")  # JSON in JSON, in which nothing else may be escaped
     return _is_only_calls(text, tools) or holds_call(text, tools)
 
 
 def _is_only_calls(text: str, tools: Container[str]) -> bool:
-    """Return whether a text is calls, but for thoughts, fences and markers."""
+    """Return whether a text consists of calls, apart from thoughts, fences and markers."""
     at = _beyond(text, _behind_thought(text))
     known = False
 
-    for _ in range(_MAX_CALLS):  # what begins with so many calls is not an answer
+    for _ in range(_MAX_CALLS):  # a text that starts with so many calls is not an answer
         if at >= len(text):
             break
         if (call := _call_at(text, at, tools)) is None:
@@ -158,13 +157,13 @@ def _is_only_calls(text: str, tools: Container[str]) -> bool:
 
 
 def _behind_thought(text: str) -> int:
-    """Return where the thought ends that a text begins with; 0 without one."""
+    """Return the end of the thought at the start of a text; 0 without one."""
     start = text.lstrip()
     begun = next((one for one in THOUGHTS if start.startswith(one.begins)), None)
     if begun is not None:
         return text.find(begun.ends) + len(begun.ends) if begun.ends in text else 0
 
-    # the template wrote what begins it (NousResearch/hermes-agent#35129)
+    # the template wrote the beginning (NousResearch/hermes-agent#35129)
     for one in THOUGHTS:
         before, end, _ = text.partition(one.ends) if one.is_begun else ("", "", "")
         if end and one.begins not in before:
@@ -179,15 +178,15 @@ def _beyond(text: str, at: int) -> int:
 
 
 def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]] | None:
-    """Return where the call that begins here ends, and the tools that it names.
+    """Return the end of the call that starts here, and the tools that it names.
 
-    None when no call begins here.
+    None if no call starts here.
     """
     if text[at] in "{[":
         if (call := _json_call(text, at, tools)) is not None:
             return call
 
-        # JSON between markers that is cut or malformed names a tool all the same
+        # malformed JSON between markers still names a tool
         if _MARKER.search(text, 0, at):
             end = _closing(text, at)
             names = [found["name"] for found in _NAMED.finditer(text, at, end)]
@@ -207,9 +206,9 @@ def _call_at(text: str, at: int, tools: Container[str]) -> tuple[int, list[str]]
 
 
 def _end_of_arguments(text: str, at: int) -> int | None:
-    """Return where the arguments behind the name of a tool end.
+    """Return the end of the arguments after the name of a tool.
 
-    Text that is not JSON ends where its markers say. None when there are no arguments.
+    Text that is not JSON ends at its markers. None if there are no arguments.
     """
     if not text.startswith("{", at):
         return None
@@ -237,7 +236,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _names_in(value: object, depth: int) -> list[str] | None:
-    """Return the tools that a JSON value calls, None when it is anything but calls."""
+    """Return the tools that a JSON value calls; None if it is anything but calls."""
     if depth == 0 or not isinstance(value, dict | list) or not value:
         return None
 
@@ -253,7 +252,7 @@ def _names_in(value: object, depth: int) -> list[str] | None:
 
 
 def _named_call(value: JSONObject) -> list[str] | None:
-    """Return the tool that an object calls, None when it is not a call.
+    """Return the tool that an object calls; None if it is not a call.
 
     A call has a name and arguments, which are not the schema of a definition.
     """
@@ -275,7 +274,7 @@ def _named_call(value: JSONObject) -> list[str] | None:
             return None
 
 
-# For a text that is still coming: what may stand before a call, and what a call may begin with.
+# For an arriving text: what may precede a call, and how a call may start.
 _OPENED = re.compile(
     r"(?:[\s\ufeff;,}\]]|(?:```|~~~)[a-z_]{0,20}[ \t]*\r?\n|```(?:json)?(?=\s*[\[{<]))*",
     re.IGNORECASE,
@@ -308,9 +307,9 @@ _TAGS = ("think", "tool", "function", "invoke", "toolcall")
 
 
 def may_become_call(text: str, tools: Collection[str]) -> bool:
-    """Return whether a text that is still coming may turn out to be a call.
+    """Return whether an arriving text may become a call.
 
-    Only its first words are looked at.
+    Only its first words are examined.
     """
     opened = _OPENED.match(text)
     rest = text[opened.end() :] if opened else text

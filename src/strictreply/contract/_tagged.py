@@ -1,4 +1,4 @@
-"""Unions that a member tells apart: every form of one needs that member, whatever its default."""
+"""Discriminated unions: makes the tag a required member of every form."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from strictreply.values._limits import JSONObject
 
 
 def with_required_tags(document: JSONObject) -> JSONObject:
-    """Return the schema of a type with the tag of each discriminated union required in its forms.
+    """Return the schema of a type in which every form of a discriminated union requires its tag.
 
-    pydantic writes a tag with a default as optional, and refuses a value without it.
+    pydantic makes a tag with a default optional, but rejects a value without it.
     """
     unions = [each for each, _ in objects_in(document) if _tag_of(each)]
     referred = Counter(each.get("$ref") for each, _ in objects_in(document))
@@ -61,7 +61,7 @@ def _tagged(
         document["$defs"][name] = _requiring(defined, tag)
         return form
 
-    # used elsewhere, too, where the default holds
+    # also used elsewhere, where the default applies
     return _requiring(defined, tag)
 
 

@@ -1,7 +1,4 @@
-"""Tools: a name, a schema for the arguments, and the code behind it.
-
-A tool is made from whatever a user declares it by.
-"""
+"""Tools: a name, a schema for the arguments, and the function that executes a call."""
 
 from __future__ import annotations
 
@@ -66,27 +63,27 @@ from strictreply.wires._members import peek
 UserCheck: TypeAlias = Callable[[Any], Findings | Awaitable[Findings]]
 """A user's own check of typed arguments, sync or async.
 
-It may raise ValueError instead of returning issues.
+It returns issues or None, or raises ValueError.
 """
-# the member that holds what the arguments are, where ``wrap_root`` made an object of them
+# the member with the arguments, if ``wrap_root`` put them into an object
 VALUE = "value"
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 _NOT_AWAITED = "the tool {!r} is async; await arun(), or wrap an async client"
 
 
 class Execution(TypedDict, total=False):
-    """How a tool is run in a loop, and sent; :class:`Tool` says what each means."""
+    """Keywords for how a tool is executed in a loop, and sent; see the fields of :class:`Tool`."""
 
     needs_approval: bool
     """Whether a tool loop pauses before a call until it is approved."""
     timeout: float | None
     """Seconds that one call in a tool loop may take."""
     repeatable: bool
-    """Whether the same call may have another result the next time."""
+    """Whether the same call may have a different result next time."""
     max_failures: int | None
     """Failed calls in a row that end a run."""
     strict: Strict | None
-    """Whether a provider's strict mode is asked for; None for what the contract says."""
+    """Whether to request the provider's strict mode; None leaves it to the contract."""
 
 
 class ToolKeywords(Execution, total=False):
@@ -109,27 +106,27 @@ class SchemaKeywords(Execution, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ToolOrigin:
-    """What a tool was declared by, beside its name, schema and function."""
+    """How a tool was declared, in addition to its name, schema and function."""
 
     signature: Signature | None = None
-    """The function's parameters; None for a tool that was not made of a function."""
+    """The function's parameters; None for a tool that was not made from a function."""
     adapter: TypeAdapter[Any] | None = None
-    """Reads arguments into an instance; None when they stay a dict."""
+    """Converts arguments into an instance; None if they stay a dict."""
     strict: bool | None = None
-    """The member of the same name in the definition; None for none."""
+    """The member ``strict`` of the definition; None if it has none."""
     vendor: VendorMembers = VendorMembers()
     """Members of the definition that are not OpenAI's."""
     is_wrapped: bool = False
     """Whether the model writes ``{"value": …}`` for arguments that are not an object."""
     custom: JSONObject | None = None
-    """What the API has of a tool whose input is free text; None for a function.
+    """The API's form of a tool whose input is free text; None for a function.
 
     Its arguments are that text.
     """
     is_strangers: bool = False
-    """Whether it came in a request of the API's own form, and is sent as it came."""
+    """Whether it was declared in a request in the API's form, and is sent unchanged."""
     context: tuple[ContextParameter, ...] = ()
-    """The parameters of the function that get what :meth:`Tool.with_context` is given."""
+    """The parameters of the function that get the value of :meth:`Tool.with_context`."""
 
 
 # the parameters of a tool's function, and what it returns (an async one returns an awaitable)
@@ -144,56 +141,57 @@ M = TypeVar("M")
 class Tool(Generic[P, R_co]):
     """One tool that a model may call.
 
-    Immutable, compared by identity. ``Tool[P, R]`` holds a ``Callable[P, R]``. ``needs_approval``,
-    ``timeout``, ``repeatable`` and ``max_failures`` are keywords of every way to declare a tool.
-    Raises ContractError when the name is not 1 to 128 letters, digits and ``_ - . : /``,
-    ``max_failures`` is not a whole number above 0, ``timeout`` is not a number above 0, or a tool
-    without a function needs approval: the program that runs it decides.
+    A tool is immutable, and compared by identity. ``Tool[P, R]`` wraps a ``Callable[P, R]``. Every
+    way to declare a tool takes ``needs_approval``, ``timeout``, ``repeatable``, ``max_failures``
+    and ``strict`` as keywords.
+
+    Raises ContractError if
+
+    - the name is not 1 to 128 letters, digits and ``_ - . : /``;
+    - ``timeout`` is not a number above 0, or ``max_failures`` not a whole number above 0;
+    - ``needs_approval`` is set for a tool without a function, which your program executes itself.
     """
 
     name: str
-    """Name by which the model calls the tool."""
+    """The name by which the model calls the tool."""
     description: str
     """What the tool does, for the model."""
     parameters: Schema
     """The schema of the arguments."""
     check: UserCheck | None = None
-    """A further check by the user, called with the typed arguments; None for none."""
+    """Your own check, called with the typed arguments; None for none."""
     function: Callable[P, R_co] | None = None
-    """The code behind it; None when the program runs the call itself."""
+    """The function that executes a call; None if your program does."""
     extra: Extra = field(default="forbid", repr=False)
-    """What becomes of keys that the schema does not have."""
+    """What happens to keys that the schema does not mention: ``forbid`` rejects them."""
     formats: Formats = field(default="assert", repr=False)
-    """Whether ``format`` is asserted."""
+    """Whether ``format`` is enforced (``assert``), or only describes (``annotate``)."""
     needs_approval: bool = False
     """Whether a tool loop pauses before a call until it is approved."""
     timeout: float | None = None
     """Seconds that one call in a tool loop may take; None for the loop's limit."""
     repeatable: bool = False
-    """Whether the same call may have another result the next time.
+    """Whether the same call may have a different result next time, such as the state of a job.
 
-    An example is the state of a job. The loop's guard against repetition never counts such calls.
+    The loop's guard against repetition never counts such calls.
     """
     max_failures: int | None = None
-    """Failed calls in a row that end a run with :class:`AbortRun`.
-
-    None means the loop's limit.
-    """
+    """Failed calls in a row that end a run with :class:`AbortRun`; None for the loop's limit."""
     strict: Strict | None = None
-    """Whether a provider's strict mode is asked for; None for what the contract says.
+    """Whether to request the provider's strict mode; None leaves it to the contract.
 
-    ``True`` raises ContractError where the schema has no form that the provider enforces.
+    ``True`` raises ContractError if the schema cannot be converted for the provider.
     """
     origin: ToolOrigin = field(default=ToolOrigin(), repr=False)
-    """What the tool was declared by."""
+    """How the tool was declared."""
     definition: JSONObject = field(init=False, repr=False)
-    """The OpenAI tool definition, with the members of others.
+    """The OpenAI tool definition, including members of other vendors.
 
-    It is made once and shared: read it, do not change it.
+    It is created once and shared: do not change it.
     """
 
     def __post_init__(self) -> None:
-        """Refuse what no server or loop could keep to, and write the definition."""
+        """Check the fields, and create the definition."""
         if not _NAME.fullmatch(self.name):
             raise ContractError(
                 f"the tool name {quote(self.name)} must be 1 to 128 letters of ASCII, digits and "
@@ -251,13 +249,12 @@ class Tool(Generic[P, R_co]):
     def of(
         cls, declaration: object, *, extra: Extra | None = None, formats: Formats | None = None
     ) -> Tool[..., Any]:
-        """Take whatever a user may declare a tool by.
+        """Declare a tool from any kind of declaration.
 
-        That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), an OpenAI tool
-        definition, or an entry of an MCP ``tools/list`` as a mapping or an object. Definitions are
-        compiled once, however often they are given. ``extra`` and ``formats`` None keep what the
-        declaration says. Raises ContractError on anything else, and when the declaration itself is
-        wrong.
+        That is a Tool, a function, a pydantic model (or dataclass, or TypedDict), a tool definition
+        of OpenAI or Anthropic, or an entry of an MCP ``tools/list`` (a mapping or an object). Equal
+        definitions are compiled only once. ``extra`` and ``formats`` None keep the settings of the
+        declaration. Raises ContractError for anything else, or if the declaration is wrong.
         """
         return tools_of([declaration], extra=extra, formats=formats)[0]
 
@@ -265,13 +262,12 @@ class Tool(Generic[P, R_co]):
     def from_function(
         cls, function: Callable[Q, R], **keywords: Unpack[ToolKeywords]
     ) -> Tool[Q, R]:
-        """Declare a function, sync or async: schema from the signature, words from the docstring.
+        """Declare a function, sync or async, by its signature and docstring.
 
-        ``name`` defaults to the function's, ``description`` to the docstring without its sections.
-        Arguments come as an instance of a model made from the signature. With ``extra="schema"``
-        other members are let in and left out of it: the function could not take them. See
-        :func:`strictreply.contract._signatures.read_signature`. Raises ContractError when a
-        parameter cannot be described to a model.
+        ``name`` defaults to the function's name, ``description`` to the docstring without its
+        sections. The typed arguments are an instance of a model made from the signature. With
+        ``extra="schema"`` unknown arguments are accepted and ignored, because the function could
+        not take them. Raises ContractError if a parameter cannot be described in JSON Schema.
         """
         signature = read_signature(function)
         name = signature.name
@@ -303,12 +299,12 @@ class Tool(Generic[P, R_co]):
         function: Callable[[Any], Any] | None = None,
         **keywords: Unpack[ToolKeywords],
     ) -> Tool[..., Any]:
-        """Declare a pydantic model, dataclass or TypedDict: arguments come as its instance.
+        """Declare a pydantic model, dataclass or TypedDict, whose instance the arguments become.
 
-        ``name`` defaults to the class's, ``description`` to its docstring; ``function`` is called
-        with the instance. With ``extra="schema"`` the type's own configuration says what becomes of
-        members it does not name. Raises ContractError when the type has no JSON Schema, or none of
-        an object.
+        ``name`` defaults to the name of the class, ``description`` to its docstring. ``function``
+        is called with the instance. With ``extra="schema"`` the configuration of the type decides
+        about unknown members. Raises ContractError if the type has no JSON Schema, or its schema is
+        not that of an object.
         """
         # Page[int] is a class of this name
         title = re.sub(r"[\[\], ]+", "_", getattr(model, "__name__", str(model))).strip("_")
@@ -331,16 +327,19 @@ class Tool(Generic[P, R_co]):
         wrap_root: bool = False,
         **execution: Unpack[Execution],
     ) -> Tool[..., Any]:
-        """Declare a JSON Schema: arguments come as a dict.
+        """Declare a tool by a JSON Schema; the arguments are a dict.
 
-        The schema is of draft 2020-12, or of the draft from 03 on that ``$schema`` names; it is
-        copied. ``function`` is called with that dict. ``wrap_root`` declares a schema
-        of any value, since the API sends arguments as objects: unless its ``type`` is ``object``,
-        the model is asked for ``{"value": …}``, and the arguments, for ``function`` and ``check``
-        too, are the value alone. Raises ContractError when the schema is broken, when for certain
-        nothing fits it, or no object does and ``wrap_root`` is not set. Warns with ContractWarning
-        of the parts for which no example could be built, and of each pattern that cannot be matched
-        in linear time: its value is checked against all the rest.
+        The schema is copied. Its draft is 2020-12, or the one that ``$schema`` names, from draft 03
+        on. ``function`` and ``check`` are called with the dict.
+
+        ``wrap_root`` accepts the schema of any value. If its ``type`` is not ``object``, the model
+        writes ``{"value": …}``, because APIs require an object, and the arguments are the value
+        itself, also for ``function`` and ``check``.
+
+        Raises ContractError if the schema is malformed, if certainly no value fits it, or if no
+        object fits it and ``wrap_root`` is not set. Issues a ContractWarning for parts for which no
+        example could be built, and for each pattern that cannot be matched in linear time; such a
+        value is checked against all its other rules.
         """
         with about_tool(name):
             document: Document = modern(read_document(schema))
@@ -363,15 +362,17 @@ class Tool(Generic[P, R_co]):
     def from_openai(
         cls, definition: Mapping[str, object], **keywords: Unpack[SchemaKeywords]
     ) -> Tool[..., Any]:
-        """Declare an OpenAI tool definition.
+        """Declare a tool definition of OpenAI or Anthropic.
 
-        It is ``{"type": "function", "function": {…}}``, or what stands inside ``function``; that of
-        Anthropic's API, ``{"name": …, "input_schema": …}``, is read alike. Missing ``parameters``
-        mean none; ``strict`` and vendors' members (``cache_control``) stay in the
-        definition. A tool of the type ``custom`` takes a text, checked by its grammar where that
-        is a regular expression. Raises ContractError with the path of the member that is
-        wrong, or looks like a known one misspelt. Warns with ContractWarning of words of JSON
-        Schema beside ``parameters`` (``required``), where they have no effect.
+        OpenAI's form is ``{"type": "function", "function": {…}}``, or only the inner object;
+        Anthropic's is ``{"name": …, "input_schema": …}``. Missing ``parameters`` mean a tool
+        without arguments. ``strict`` and members of vendors (``cache_control``) stay in the
+        definition. A tool of the type ``custom`` takes a text, which is checked if its grammar is a
+        regular expression.
+
+        Raises ContractError, with the path of the member, if a member is wrong or looks like a
+        misspelling of a known one. Issues a ContractWarning for JSON Schema keywords next to
+        ``parameters`` (such as ``required``), where they have no effect.
         """
         if definition.get("type") == "custom" and not is_anthropics(definition):
             custom, schema = read_custom(definition)
@@ -386,11 +387,10 @@ class Tool(Generic[P, R_co]):
 
     @classmethod
     def from_mcp(cls, entry: object, **keywords: Unpack[SchemaKeywords]) -> Tool[..., Any]:
-        """Declare an entry of an MCP ``tools/list``.
+        """Declare an entry of an MCP ``tools/list``: a mapping or an object.
 
-        It is a mapping or an object with ``name`` and ``inputSchema``. Titles, annotations and
-        output schemas do not matter to a call, and are ignored. Raises ContractError when the name
-        or the schema is missing or of the wrong type.
+        It must have ``name`` and ``inputSchema``. Titles, annotations and output schemas are
+        ignored. Raises ContractError if the name or the schema is missing or of the wrong type.
         """
         read = read_mcp(entry)
         if isinstance(entry, Mapping):
@@ -408,11 +408,12 @@ class Tool(Generic[P, R_co]):
         return function_of(self)(*args, **kwargs)
 
     def build(self, args: JSON, *, at: str = "", work: Work | None = None) -> Any | Invalid:
-        """Make the typed arguments from JSON that already fits ``parameters``.
+        """Return the typed arguments for JSON that already fits ``parameters``.
 
-        ``at`` points to them in the reply. Return an instance of the model, or the JSON itself when
-        the tool has none. What the model's own validators refuse is returned as ``args.check``
-        issues, what would become another value as ``args.not_representable``.
+        They are an instance of the model, or the JSON itself if the tool has no model. ``at`` is
+        the JSON Pointer to them in the reply. The result is Invalid with ``args.check`` issues if
+        validators of the model reject the arguments, and with ``args.not_representable`` if the
+        model would change a value.
         """
         if self.origin.is_wrapped and isinstance(args, dict):
             return args[VALUE]
@@ -424,19 +425,19 @@ class Tool(Generic[P, R_co]):
         return instance_of(adapter, args, at=at, names=names, work=work, extra=self.extra)
 
     def with_context(self, context: object) -> Tool[..., R_co]:
-        """Return the same tool with what its parameters of the type :data:`Context` get."""
+        """Return the same tool with a value for its parameters of the type :data:`Context`."""
         return with_arguments(self, {each.name: context for each in self.origin.context})
 
     def run(self, call: ToolCall | object, *, call_id: str | None = None) -> R_co:
         """Call the function with the arguments of a valid call.
 
-        ``call`` may also be the typed arguments alone, as :meth:`build` made them; ``call_id`` is
-        their id then. Raises ContractError when the call is of another tool, or the tool has no
-        function, or one that has to be awaited, or one that takes a context (see
-        :meth:`with_context`); AbortRun when the function raises it, alone or in an ExceptionGroup;
-        and ToolExecutionError, with the id of the call, from whatever other Exception it raises,
-        but for the signals of a framework, such as LangGraph's interrupts, which are raised as they
-        are.
+        ``call`` may also be the typed arguments from :meth:`build`; pass their id as ``call_id``.
+
+        - Raises ContractError if the call is of another tool, or if the tool has no function, an
+          async one, or one that still needs a context (see :meth:`with_context`).
+        - Raises AbortRun if the function raises it, alone or in an ExceptionGroup.
+        - Raises ToolExecutionError, with the id of the call, for any other Exception. Signals of a
+          framework, such as LangGraph's interrupts, pass unchanged.
         """
         result = begin_call(self, call, call_id=call_id)
         if not inspect.isawaitable(result):
@@ -454,9 +455,9 @@ class Tool(Generic[P, R_co]):
     @overload
     async def arun(self, call: ToolCall | object, *, call_id: str | None = None) -> R_co: ...
     async def arun(self, call: ToolCall | object, *, call_id: str | None = None) -> object:
-        """Call the function like :meth:`run`, awaiting what it returns when that is awaitable.
+        """Call the function like :meth:`run`, and await its result if it is awaitable.
 
-        A sync one is called in place.
+        A sync function is called directly, in this task.
         """
         result: Any = begin_call(self, call, call_id=call_id)
         if not inspect.isawaitable(result):
@@ -499,10 +500,9 @@ def tool(function: Callable[Q, R], /) -> Tool[Q, R]: ...
 @overload
 def tool(**keywords: Unpack[ToolKeywords]) -> Callable[[Callable[Q, R]], Tool[Q, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolKeywords]) -> Any:
-    """Declare the decorated function a tool, which can still be called as before.
+    """Declare the decorated function as a tool; it can still be called as before.
 
-    The decorator is written with or without parentheses. The keywords are those of
-    :meth:`Tool.from_function`.
+    Use it with or without parentheses. It takes the keywords of :meth:`Tool.from_function`.
     """
     if function is None:
         return partial(Tool.from_function, **keywords)
@@ -516,10 +516,10 @@ def tools_of(
     formats: Formats | None = None,
     are_strangers: bool = False,
 ) -> list[Tool[..., Any]]:
-    """Take the tools of one contract or request, each as :meth:`Tool.of` does.
+    """Declare the tools of one contract or request, each like :meth:`Tool.of`.
 
-    With ``are_strangers`` a definition is never refused for its schema, and nothing is warned of:
-    see :func:`unheld_words`.
+    ``are_strangers`` never rejects a definition for its schema, and issues no warnings: see
+    :func:`unheld_words`.
     """
     declared: list[tuple[Tool[..., Any], int]] = []
     for declaration in declarations:
@@ -556,7 +556,7 @@ def written_arguments(tool: Tool[..., Any], args: object) -> JSON:
 
 
 def function_of(tool: Tool[Q, R]) -> Callable[Q, R]:
-    """Return the function of a tool; raise ContractError when there is none."""
+    """Return the function of a tool; raise ContractError if there is none."""
     if tool.function is None:
         raise ContractError(
             f"the tool {tool.name!r} has no function to run; declare it with function=…"
@@ -565,12 +565,12 @@ def function_of(tool: Tool[Q, R]) -> Callable[Q, R]:
 
 
 def takes_context(tool: Tool[..., Any]) -> bool:
-    """Return whether the function has a parameter that gets the context."""
+    """Return whether the function has a parameter for the context."""
     return bool(tool.origin.context)
 
 
 def with_arguments(tool: Tool[..., R], values: Mapping[str, object]) -> Tool[..., R]:
-    """Return the same tool with values for parameters that no model writes."""
+    """Return the same tool with values for parameters that the model does not write."""
     if not values:
         return tool
 
@@ -579,10 +579,11 @@ def with_arguments(tool: Tool[..., R], values: Mapping[str, object]) -> Tool[...
 
 
 def refuse_unrunnable(tool: Tool[..., Any], *, awaited: bool, injects: bool = False) -> None:
-    """Raise ContractError when the function of a tool cannot be run.
+    """Raise ContractError if the function of a tool cannot be executed.
 
-    There is none, it is async and not awaited, it takes a context that is not given, or it has
-    parameters of a framework; where somebody ``injects`` them, the context comes with them.
+    That is so if there is none, if it is async and not ``awaited``, if it needs a context, or if it
+    has parameters of a framework. With ``injects`` the caller supplies the context and these
+    parameters.
     """
     function = function_of(tool)
     if not injects:
@@ -602,24 +603,24 @@ def refuse_unrunnable(tool: Tool[..., Any], *, awaited: bool, injects: bool = Fa
 
 
 def refuse_without_context(tool: Tool[..., Any]) -> None:
-    """Raise ContractError when the function takes a context, and was not given one."""
+    """Raise ContractError if the function needs a context and has none."""
     needed = [each.name for each in tool.origin.context if each.is_required]
     if needed:
         raise ContractError(
-            f"the tool {tool.name!r} takes a context as {needed[0]!r}; give it one: "
-            "context=… of run(…), DurableRuns(…) or graph.invoke(…), or tool.with_context(…)"
+            f"the tool {tool.name!r} needs a context as {needed[0]!r}; pass "
+            "context=… to run(…), DurableRuns(…) or graph.invoke(…), or use tool.with_context(…)"
         )
 
 
 def begin_call(tool: Tool[..., R], call: ToolCall | object, *, call_id: str | None = None) -> R:
-    """Call the function, and return what it returns: its result, or one to be awaited.
+    """Call the function, and return its result, or its awaitable if it is async.
 
-    The arguments are given one by one, or whole, as the function takes them. Raises as
-    :meth:`Tool.run` does.
+    The arguments are passed one by one, or as a whole, as the function was declared. Raises like
+    :meth:`Tool.run`.
     """
     if isinstance(call, ToolCall):
         if call.tool != tool.name:
-            raise ContractError(f"the tool {tool.name!r} was given a call of {call.tool!r}")
+            raise ContractError(f"the tool {tool.name!r} cannot execute a call of {call.tool!r}")
 
         call_id = call.id
         call = call.args
@@ -641,7 +642,7 @@ def begin_call(tool: Tool[..., R], call: ToolCall | object, *, call_id: str | No
 async def finish_call(
     tool: Tool[..., Any], result: Awaitable[R], *, call_id: str | None = None
 ) -> R:
-    """Await what :func:`begin_call` returned; raises as :meth:`Tool.run` does."""
+    """Await the result of :func:`begin_call`; raises like :meth:`Tool.run`."""
     try:
         return await result
     except Exception as error:  # noqa: BLE001 - anybody's code
@@ -649,22 +650,22 @@ async def finish_call(
 
 
 def _fail(tool: Tool[..., Any], error: Exception, call_id: str | None) -> NoReturn:
-    """Raise for what the function raised; signals of a framework and AbortRun stay.
+    """Raise ToolExecutionError for an exception; raise AbortRun and framework signals unchanged.
 
-    They are raised bare also where they came in a group, as from a TaskGroup.
+    Those are also taken out of an ExceptionGroup, such as a TaskGroup raises.
     """
     ending = ending_in(error)
     if isinstance(ending, AbortRun):
         ending.by(tool.name, call_id)
     if ending is not None:
-        group = error if ending is not error else None  # what else failed is seen with it
+        group = error if ending is not error else None  # shows what else failed
         raise ending from ending.__cause__ or group
 
     raise ToolExecutionError(tool.name, call_id=call_id, kind=type(error).__name__) from error
 
 
 def is_unchecked(tool: Tool[..., Any]) -> bool:
-    """Return whether the input is a text that no pattern holds to a form."""
+    """Return whether the input is free text without a pattern."""
     return tool.origin.custom is not None and "pattern" not in str(tool.parameters.source)
 
 
@@ -672,7 +673,7 @@ _DEFINED: ByText[Tool[..., Any]] = ByText()
 
 
 def declared_name(declaration: object) -> str:
-    """Return the name that a declaration gives its tool, empty when it gives none."""
+    """Return the name of the tool in a declaration, empty if it has none."""
     members = peek(declaration, "function") if isinstance(declaration, Mapping) else None
     named = members if isinstance(members, Mapping) else declaration
     name = peek(named, "name")
@@ -707,9 +708,9 @@ def _declared(
 def _strangers(
     definition: Mapping[str, object], *, extra: Extra, formats: Formats
 ) -> Tool[..., object]:
-    """Declare a definition of a request.
+    """Declare a definition from a request.
 
-    When its schema cannot be checked, its calls are only held to its name and a JSON object.
+    If its schema cannot be checked, only the name and a JSON object are required of its calls.
     """
     if definition.get("type") == "custom" and not is_anthropics(definition):
         return Tool.from_openai(definition, extra=extra, formats=formats)
@@ -734,7 +735,7 @@ def _strangers(
 
 
 def unheld_words(tool: Tool[..., object]) -> str:
-    """Return what of the schema of a tool its calls are not held to, empty when nothing."""
+    """Return which rules of a tool's schema are not checked; empty if all are."""
     parameters = tool.parameters
     if not parameters.unheld:
         return ""
@@ -766,7 +767,7 @@ def _typed(declaration: object, extra: Extra, formats: Formats) -> Tool[..., obj
 
 
 def _beta_tool(declaration: Any, extra: Extra, formats: Formats) -> Tool[..., object]:
-    """Declare a function of the anthropic SDK's ``beta_tool``, which runs as there."""
+    """Declare a ``beta_tool`` of the anthropic SDK, which is executed as there."""
     definition: Any = declaration.to_dict()
     return Tool.from_openai(definition, extra=extra, formats=formats, function=declaration.call)
 
@@ -776,8 +777,8 @@ def _compile(
 ) -> Schema:
     """Compile the schema of a tool's arguments, which are always an object.
 
-    The schema of a type has the patterns of pydantic. Raises ContractError, which names the tool,
-    when no arguments can fit it.
+    ``is_typed`` means that pydantic made the schema, with its syntax of patterns. Raises
+    ContractError with the name of the tool if no arguments can fit the schema.
     """
     with about_tool(name):
         return _compiled(name, schema, extra, formats, is_typed=is_typed)
@@ -810,7 +811,7 @@ def _compiled(
 
 
 def must_be_awaited(function: object) -> bool:
-    """Return whether a function, or an object that is called like one, must be awaited."""
+    """Return whether a callable is async."""
     if inspect.iscoroutinefunction(function):
         return True
 

@@ -1,8 +1,8 @@
-"""The extension API: what this package's outer layers, another API or client library are made of.
+"""The extension API: support another API or client library, or build on the layers below.
 
-An API is one :class:`Wire`, a client library one :class:`SDK`; :func:`register_api` and
-:func:`register_sdk` make them known. The modules beside hold what hosts of the loop, readers of
-schemas and kits need: ``arguments``, ``calls``, ``forms``, ``judging``, ``schemas``, ``text``.
+A :class:`Wire` describes an API, an :class:`SDK` a client library; register them with
+:func:`register_api` and :func:`register_sdk`. More names for extensions are in the modules
+``arguments``, ``calls``, ``forms``, ``judging``, ``schemas``, ``text`` and ``tools``.
 """
 
 from __future__ import annotations
@@ -158,12 +158,12 @@ _MODULES = {
     "wires._stream_chunks": "ChunkRead",
     "wires._wire": "Assembly CallPiece Demanding Opened Replay SentSoFar Storing StreamReader Wire",
 }
-"""The names by the module that defines them; it is imported when a name is first used."""
+"""The names, by the module that defines them; it is imported when a name is first used."""
 
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
-if not TYPE_CHECKING:  # to type checkers a name that does not exist is an error
+if not TYPE_CHECKING:  # type checkers report unknown names
 
     def __getattr__(name: str) -> Any:
         """Import a name when it is first used (PEP 562)."""
@@ -175,5 +175,5 @@ if not TYPE_CHECKING:  # to type checkers a name that does not exist is an error
 
 
 def __dir__() -> list[str]:
-    """List the names, including those that were not used yet."""
+    """List the names, including those that are not imported yet."""
     return [*globals(), *__all__]

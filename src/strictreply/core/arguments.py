@@ -1,4 +1,4 @@
-"""Checks of what a caller passes, with errors that say what to write instead."""
+"""Checks of arguments, with errors that say what to write instead."""
 
 from strictreply.values._errors import must_be, must_have, without_exception
 from strictreply.values._field_words import FieldWords

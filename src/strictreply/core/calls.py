@@ -1,4 +1,4 @@
-"""The steps of one call: clients, failures, budgets, corrections, and the effects of a flow."""
+"""The parts of one call: clients, failures, budgets, corrections, and the effects of a flow."""
 
 from strictreply.client._rollout import (
     WHOLE,

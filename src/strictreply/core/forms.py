@@ -1,4 +1,4 @@
-"""Replies and requests in the forms of the APIs known here."""
+"""Replies and requests in the formats of the supported APIs."""
 
 from strictreply.values._requests import SHAPING
 from strictreply.wires._chat import read_tools

@@ -1,4 +1,4 @@
-"""The judge without a client: checks of tools and answers, and the words of a contract."""
+"""Judging without a client: checks of tools and answers, and texts of a contract."""
 
 from strictreply.contract._channels import args_shape, callable_tools, union_schema
 from strictreply.contract._contract import ContractKeywords, aperform_check, check_of, perform_check

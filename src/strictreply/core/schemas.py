@@ -1,4 +1,4 @@
-"""JSON Schema as a graph of nodes, its keywords, samples and engine."""
+"""JSON Schema as a graph of nodes, with its keywords, samples and engine."""
 
 from strictreply.schema._closing import upgraded
 from strictreply.schema._documents import Graph, Node, SchemaEdge, joined

@@ -1,4 +1,4 @@
-"""Texts for messages: what came from outside is quoted and capped; places are JSON Pointers."""
+"""Texts for messages: foreign text is quoted and capped, places are JSON Pointers."""
 
 from strictreply.reading._decoding import masked_pointer
 from strictreply.values._issues import (

@@ -1,4 +1,4 @@
-"""Tools: read from a declaration, checked for a run, and called in two steps."""
+"""Tools: reading a declaration, checking that it can be executed, and calling in two steps."""
 
 from strictreply.contract._tool import (
     begin_call,

@@ -1,6 +1,6 @@
-"""Text to JSON value, strictly.
+"""Strict decoding of JSON text.
 
-What RFC 8259 and I-JSON (RFC 7493) refuse, or a cap forbids, is returned as issues.
+What RFC 8259 and I-JSON (RFC 7493) forbid, or exceeds a limit, is returned as issues.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from strictreply.values._limits import DEFAULT_LIMITS, JSON, Extraction, Limits,
 from strictreply.values._replies import Invalid
 
 _Tree: TypeAlias = "dict[str, JSON] | list[JSON]"
-# isinstance is quicker with a tuple than with a union, and it is asked for every value
+# isinstance is faster with a tuple than with a union, and is called for every value
 _TREE = (dict, list)
 _PLACE = re.compile(r"line ([0-9]+) column ([0-9]+)\Z")
-# Only an exponent of three digits, or 200 digits in a row, can take a number past the largest
-# double. With all digits made alike, two searches rule both out; the plus sign of an exponent
-# passes for one more digit.
+# Only an exponent of three digits, or 200 digits in a row, can exceed the largest double. With all
+# digits replaced by one, two searches rule both out; the plus sign of an exponent counts as a
+# digit.
 _ALIKE = bytes.maketrans(b"123456789+E", b"0000000000e")
 _LONG_EXPONENT = b"0e000"
 _LONG_NUMBER = b"0" * 200
@@ -37,14 +37,17 @@ def decode(
     names: Container[str] = (),
     work: Work | None = None,
 ) -> JSON | Invalid:
-    """Read exactly one JSON text, a str or UTF-8 bytes.
+    """Return the value of exactly one JSON text, a str or UTF-8 bytes, or Invalid.
 
-    Return its value, or ``Invalid`` with ``json.*`` issues. Refused are duplicate names, NaN,
-    Infinity and numbers beyond a double, lone surrogates, data after the value, a byte order mark,
-    integers of more than 4300 digits, and what is beyond ``limits``. Paths begin with ``at``; names
-    in them that are not in ``names`` become ``*``. ``work`` is what explaining the whole reply may
-    still take; None means as much as a reply of its own. Time is linear: some 100 ms and 64 MB at
-    the default caps.
+    Rejected are duplicate names, NaN, Infinity and numbers beyond a double, unpaired surrogates,
+    data after the value, a byte order mark, integers of more than 4300 digits, and everything
+    beyond ``limits``. The issues have ``json.*`` codes.
+
+    - ``at``: the prefix of paths.
+    - ``names``: other names in a path become ``*``.
+    - ``work``: the work that explaining the whole reply may still take; None for that of one reply.
+
+    Time is linear: about 100 ms and 64 MB at most with the default limits.
     """
     if not isinstance(text, str | bytes | bytearray):
         hint = f"it was {kind_words(text)}"
@@ -64,27 +67,21 @@ def decode(
 
 
 def is_json(text: str, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Return whether :func:`decode` accepts a text.
-
-    A refused one costs no more than an accepted one.
-    """
+    """Return whether :func:`decode` accepts a text, without explaining why not."""
     data = _encoded(text, limits.reply_bytes)
     return data is not None and not isinstance(_accepted(data, limits), _Refusal)
 
 
 def masked_pointer(at: str, tokens: Iterable[PathToken], names: Container[str]) -> str:
-    """Append ``tokens`` to a pointer, with ``*`` for names that the contract does not know.
-
-    Prompts and logs show such pointers.
-    """
+    """Append ``tokens`` to a pointer for prompts and logs; ``*`` replaces unknown names."""
     masked = (token if isinstance(token, int) or token in names else "*" for token in tokens)
     return pointer(at, *masked)
 
 
 class _Refusal(NamedTuple):
-    """Why a text is not accepted, as far as it is known at once.
+    """Why a text is rejected, as far as the fast parser knows.
 
-    ``reason`` is what the fast parser says, empty when it did not refuse the text.
+    ``reason`` is the parser's message, empty if the parser did not reject the text.
     """
 
     code: Code
@@ -92,9 +89,9 @@ class _Refusal(NamedTuple):
 
 
 def _encoded(text: str | bytes | bytearray, cap: int) -> bytes | None:
-    """Return the text as bytes, lone surrogates kept for the parser to refuse.
+    """Return the text as bytes, with unpaired surrogates kept for the parser to reject.
 
-    None for more than ``cap`` bytes.
+    None if it has more than ``cap`` bytes.
     """
     if isinstance(text, str):
         if str.__len__(text) > cap:
@@ -107,9 +104,9 @@ def _encoded(text: str | bytes | bytearray, cap: int) -> bytes | None:
 
 
 def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
-    """Read the text with the fast parser, and check what that parser lets through.
+    """Read the text with the fast parser, and check what that parser does not.
 
-    It does not know the caps, and admits infinite numbers.
+    The parser ignores the limits, and accepts infinite numbers.
     """
     try:
         read = jiter.from_json(
@@ -122,8 +119,7 @@ def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
 
     value = cast("JSON", read)
     openers = data.count(b"{") + data.count(b"[")
-    # Small values are within the caps by the look of their text: each further node takes a byte at
-    # least.
+    # A short text cannot exceed the limits: each further node needs at least one byte.
     if openers > limits.depth or (
         len(data) >= limits.nodes and openers + data.count(b",") >= limits.nodes
     ):
@@ -136,8 +132,7 @@ def _accepted(data: bytes, limits: Limits) -> JSON | _Refusal:
     return _Refusal(Code.JSON_NOT_FINITE) if _has_infinity(value, data) else value
 
 
-# the codes for words of the fast parser, where a text is too large to be read again to explain it
-# better
+# codes for messages of the fast parser, if a text is too large to be read again
 _REASONS = (
     ("duplicate key", Code.JSON_DUPLICATE_KEY),
     ("EOF", Code.JSON_INCOMPLETE),
@@ -147,7 +142,7 @@ _REASONS = (
 
 
 def _measure(value: JSON, openers: int) -> tuple[int, int]:
-    """Count the levels and nodes of a value whose text holds ``openers`` brackets and braces."""
+    """Count the levels and nodes of a value whose text has ``openers`` brackets and braces."""
     depth = 0
     nodes = 1
     known = 0
@@ -158,7 +153,7 @@ def _measure(value: JSON, openers: int) -> tuple[int, int]:
         nodes += sum(map(len, trees))
 
         known += len(trees)
-        if known == openers:  # there are no more containers: the members of these need no look
+        if known == openers:  # all containers are counted, so members need no further look
             break
 
         trees = [child for tree in trees for child in _children(tree) if isinstance(child, _TREE)]
@@ -172,7 +167,7 @@ def _children(tree: _Tree) -> Iterable[JSON]:
 
 def _has_infinity(value: JSON, data: bytes) -> bool:
     alike = data.translate(_ALIKE)
-    # of bytes that are nearly all alike a search from the end makes a quarter of the work
+    # searching nearly uniform bytes from the end takes a quarter of the work
     level = [value] if alike.rfind(_LONG_EXPONENT) >= 0 or _LONG_NUMBER in alike else []
     while level:
         if math.inf in level or -math.inf in level:
@@ -189,7 +184,7 @@ def _explained(
     names: Container[str],
     work: Work,
 ) -> tuple[Issue, ...]:
-    """Return why a text is refused, each place counted in lines and characters from 1."""
+    """Return why a text is rejected; lines and columns of places count from 1."""
     try:
         text = source if isinstance(source, str) else source.decode()
     except UnicodeDecodeError as error:
@@ -209,8 +204,8 @@ def _explained(
         issues.append(Issue.of(fault.code, path, hint=fault.hint, found=found, **words))
 
     if not faults or faults[0].code is Code.JSON_UNEXAMINED:
-        # what only the fast parser refuses, at the place that it names: its refusal is never
-        # overruled
+        # a fault that only the fast parser finds, at the place that it names: its rejection is
+        # final
         place = _PLACE.search(refusal.reason)
         row, character = place.groups() if place else ("1", "1")
         limit = limits.nodes if refusal.code is Code.JSON_TOO_MANY_NODES else limits.depth
@@ -220,7 +215,7 @@ def _explained(
     return tuple(issues)
 
 
-MAX_CANDIDATES = 4_000  # the openings of an object that a search tries before it gives up
+MAX_CANDIDATES = 4_000  # openings of an object that a search tries before it gives up
 THINK_OPEN = "<think>"
 THINK_CLOSE = "</think>"
 _FENCE = re.compile(r"```(?:json)?[ \t]*\r?\n(?:(.*)\n)?```", re.DOTALL | re.IGNORECASE)
@@ -231,16 +226,19 @@ _CANDIDATE = re.compile(r'\{(?=[ \t\n\r]*+["}])')
 def extract(
     text: str, modes: tuple[Extraction, ...], limits: Limits = DEFAULT_LIMITS
 ) -> tuple[str, tuple[Extraction, ...]]:
-    """Return the JSON text to be judged, and the lenient steps it took to get it.
+    """Return the JSON text to judge, and the lenient steps that were needed to find it.
 
-    There are no steps when the text is taken whole. Each mode is one step, taken in this order.
-    ``after_think`` drops one leading ``<think>…</think>``. ``fenced`` takes the inside of a
-    Markdown fence that is the whole text: three backticks, the word ``json`` or none; not two
-    fences, not tildes, not a fence amid prose. ``first_object`` takes the first complete object
-    that the reader accepts, unless the text is JSON as it stands (T18, T19); objects inside a
-    faulty one whose end is missing are parts of a cut reply, and never taken. A text beyond
-    ``limits.reply_bytes`` is left as it is; the search gives up after 4,000 openings of an object,
-    ``limits.nodes`` values, or ``limits.depth`` levels.
+    There are no steps if the whole text is used. Each mode is one step, in this order:
+
+    - ``after_think`` removes one leading ``<think>…</think>``.
+    - ``fenced`` takes the content of a Markdown fence that is the whole text: three backticks, with
+      the word ``json`` or without. It accepts neither two fences, nor tildes, nor a fence within
+      prose.
+    - ``first_object`` takes the first complete valid object, unless the whole text is JSON. Objects
+      inside an incomplete one are never taken, because they are parts of a reply that was cut off.
+
+    A text beyond ``limits.reply_bytes`` is returned unchanged. The search gives up after 4,000
+    openings of an object, ``limits.nodes`` values, or ``limits.depth`` levels.
     """
     if len(text) > limits.reply_bytes:
         return text, ()
@@ -252,7 +250,7 @@ def extract(
         steps.append("after_think")
 
     fence = _FENCE.fullmatch(text.strip()) if "fenced" in modes else None
-    # a string of JSON holds no raw line break, so a line inside that starts like a fence is one
+    # JSON strings have no raw line breaks, so a line inside that looks like a fence is a fence
     if fence and not _INNER_FENCE.search(fence[1] or ""):
         text = fence[1] or ""
         steps.append("fenced")

@@ -1,6 +1,6 @@
-"""Why a text is not strict JSON.
+"""Explains why a text is not strict JSON.
 
-An iterative tokenizer finds each fault, its place and its JSON path.
+An iterative tokenizer finds each fault, with its position and its JSON path.
 """
 
 from __future__ import annotations
@@ -16,55 +16,55 @@ from typing import TypeAlias
 from strictreply.values._issues import Code
 from strictreply.values._limits import MAX_NUMBER_DIGITS, Limits, Work
 
-MAX_FAULTS = 16  # the faults of one text that are reported; reading stops at the last of them
-NODES_PER_STEP = 3  # values of a text that are read in one step of work
-_EXCERPT_CHARS = 30  # shown on either side of a fault
+MAX_FAULTS = 16  # faults of one text that are reported; reading stops at the last of them
+NODES_PER_STEP = 3  # values that are read in one step of work
+_EXCERPT_CHARS = 30  # characters shown on either side of a fault
 # one token of a JSON path: the name of a member or the index of an item
 PathToken: TypeAlias = "str | int"
 
-# The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and flat in memory.
-# Before Python 3.11.5 a possessive group that fails midway is not taken back (gh-106052), so groups
-# are not possessive where that costs nothing; for the escapes of a long string it costs memory,
-# which those versions pay.
+# The grammar of RFC 8259. Possessive quantifiers keep matching linear in time and constant in
+# memory. Before Python 3.11.5 a possessive group that fails midway is not undone (gh-106052), so
+# groups are not possessive if that costs nothing; for escapes in a long string it costs memory on
+# those versions.
 _SPACE = r"[ \t\n\r]*+"
 _MANY = "*+" if sys.version_info >= (3, 11, 5) else "*"
 _BODY = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)' + _MANY
 _DIGITS = r"(?:0|[1-9][0-9]*+)"
 _NUMBER = rf"-?+{_DIGITS}(?:\.[0-9]++)?(?:[eE][+-]?+[0-9]++)?"
-_WHOLE = r"(?![0-9.eE+-])"  # a number that runs on into such a character is not one
+_WHOLE = r"(?![0-9.eE+-])"  # a number followed by such a character is not a number
 _COMMA = rf"{_SPACE}(,)?+"
-# Scalars that the grammar alone settles, numbers among them that no exponent can take past the
-# largest double.
+# Scalars that the grammar alone decides, including numbers whose exponent cannot exceed the largest
+# double.
 _SMALL = (
     rf"-?+(?:0|[1-9][0-9]{{0,199}}+)(?:\.[0-9]++)?(?:[eE](?:-[0-9]++|\+?+[0-9]{{1,2}}+))?{_WHOLE}"
 )
 _PLAIN = rf'"[ !#-\[\]-\x7f]*+"|{_SMALL}|true|false|null'
-# Values that need a look: a string may hold half a surrogate pair, an empty container may be too
-# deep.
+# Values that need a check: a string may contain half a surrogate pair, an empty container may be
+# too deep.
 _TEXT = rf'"{_BODY}"'
 _RANGE = rf"{_NUMBER}{_WHOLE}|NaN|-?+Infinity"
 _EMPTY = rf"\{{{_SPACE}\}}|\[{_SPACE}\]"
 _VALUE = "|".join(f"({value}){_COMMA}" for value in (_PLAIN, _TEXT, _RANGE, _EMPTY))
 _ANY = rf"(?:{_VALUE}|(\{{)|(\[))"
-# One lexeme is a member of an object or an item of an array, as far as a scalar or an opening, with
-# the comma after it; or the end of a container, likewise; or nothing: else finditer would skip text
-# in search of the next one.
+# One lexeme is a member of an object or an item of an array, up to its scalar or opening bracket,
+# with a following comma; or the end of a container with a following comma; or nothing, because
+# finditer would otherwise skip text in search of the next lexeme.
 _LEXEME = re.compile(
     rf'{_SPACE}(?:"({_BODY})"{_SPACE}:{_SPACE}{_ANY}|{_ANY}|(\}}){_COMMA}|(\]){_COMMA}|)'
 )
-# The roles of lexemes, as bits: what may come next is a set of them. And their kinds, the values'
-# in the order of _ANY.
+# The roles of lexemes, as bits: a set of them says what may follow. And their kinds; the values'
+# kinds are in the order of _ANY.
 _MEMBER = 1
 _ITEM = 2
 _END_OBJECT = 4
 _END_ARRAY = 8
 _IS_PLAIN, _IS_TEXT, _IS_NUMBER, _IS_EMPTY, _IS_OBJECT, _IS_ARRAY, _IS_END = range(7)
 _OPENING = (_IS_OBJECT, _IS_ARRAY)
-# The kinds of values, each without and with a comma behind it, which an opening never has.
+# The kinds of values, each without and with a following comma; an opening bracket has no comma.
 _PAIRS = [(kind, comma) for kind in range(_IS_END) for comma in (False, True)]
 _VALUES = [(kind, comma) for kind, comma in _PAIRS if not (comma and kind in _OPENING)]
-# Role, kind, and whether a comma follows, by the last group of _LEXEME that took part; none did at
-# 0, and 1 is a name.
+# Role, kind, and whether a comma follows, by the last group of _LEXEME that matched; 0 is none, 1
+# is a name.
 _LEXEMES = (
     (0, _IS_END, False),
     (0, _IS_END, False),
@@ -76,7 +76,7 @@ _LEXEMES = (
     (_END_ARRAY, _IS_END, True),
 )
 
-# What is looked at only where a lexeme is odd or broken.
+# Details that are examined only if a lexeme is unusual or broken.
 _BLANK = re.compile(_SPACE)
 _NAME_START = re.compile(rf'"({_BODY})"{_SPACE}:{_SPACE}')
 _STRING_START = re.compile(f'"{_BODY}')
@@ -89,10 +89,10 @@ _MISSPELT = (
     (re.compile(r"[+.-]?[0-9]"), "a number as JSON writes it"),
 )
 _COMMENT = re.compile(r"//|/\*|#")
-# what prose, tags and fences begin with, and no JSON does
+# how prose, tags and fences begin, and JSON never does
 _AROUND = re.compile(r"[^\W\d_]|```|~~~|[<*>#]")
 
-# What the grammar wants, by the roles of the lexemes that may come.
+# What the grammar expects, by the roles of the possible lexemes.
 _WANTED = {
     _MEMBER: "a key in double quotes",
     _MEMBER | _END_OBJECT: "a key in double quotes or }",
@@ -117,30 +117,30 @@ class JsonFault:
     offset: int
     """Position of the fault in the text, in characters."""
     tokens: tuple[PathToken, ...] = ()
-    """Path to the value that the fault is in; empty for the whole text."""
+    """Path to the value that contains the fault; empty for the whole text."""
     found: str = ""
     """What the model wrote there."""
     limit: int = 0
-    """The limit that was exceeded; 0 when the fault is another."""
+    """The limit that was exceeded; 0 for any other fault."""
     expected: str = ""
-    """What had to stand there; empty when the fault is another."""
+    """What was expected there; empty if the fault is of another kind."""
     hint: str = ""
     """The likely mistake; empty when unknown."""
 
 
-# The faults behind which nothing can be read; duplicate names, lone surrogates and numbers out of
-# range are not among them.
+# The faults after which nothing can be read. Duplicate names, unpaired surrogates and numbers out
+# of range are not among them.
 _ENDING = {Code.JSON_TOO_MANY_NODES, Code.JSON_TOO_DEEP, Code.JSON_INCOMPLETE, Code.JSON_SYNTAX}
 
 
 class _Stopped(Exception):
-    """Leaves the reading at the fault that ends it."""
+    """Ends the reading at a fatal fault."""
 
 
 class _Frame:
     """One open container.
 
-    A lexeme with the role ``end`` closes it; one with the role ``next`` goes on after a comma.
+    A lexeme with the role ``end`` closes it; one with the role ``next`` continues it after a comma.
     """
 
     __slots__ = ("end", "first", "index", "name", "names", "next")
@@ -150,14 +150,14 @@ class _Frame:
         self.next = following
         self.first = end | following
         self.index = 0
-        self.name: str | None = None  # of the member being read
+        self.name: str | None = None  # of the current member
         self.names: set[str] = set()
 
 
 class Scan:
-    """One JSON value read from ``text`` at ``start``.
+    """One JSON value, read from ``text`` at ``start``.
 
-    It may be ``depth`` containers deep and ``nodes`` values long.
+    It may have ``depth`` levels and ``nodes`` values.
     """
 
     __slots__ = ("_max_depth", "_max_nodes", "_stack", "complete", "end", "faults", "nodes", "text")
@@ -166,7 +166,7 @@ class Scan:
         self.text = text
         self.nodes = 0
         self.complete = False
-        # the offset after the value when it is complete, else of the fault that stopped the reading
+        # the offset after the value if it is complete, else of the fault that ended the reading
         self.end = start
 
         self.faults: list[JsonFault] = []
@@ -179,13 +179,13 @@ class Scan:
 
     @property
     def stopped_by(self) -> Code | None:
-        """The fault that ended the reading, None when the value is complete."""
+        """The fault that ended the reading; None if the value is complete."""
         return None if self.complete else self.faults[-1].code
 
     def _read(self, start: int) -> None:
         """Follow the lexemes to the end of the value.
 
-        This is the hot loop, so that what is common is settled in it.
+        This is the hot loop, so it handles the common cases itself.
         """
         frame = self._stack[0]
         expected = _ITEM
@@ -212,15 +212,15 @@ class Scan:
             else:
                 expected = frame.first if kind in _OPENING else frame.end
 
-            if not expected:  # the outermost value is over
+            if not expected:  # the outermost value is complete
                 self.complete = True
                 self.end = lexeme.end(group - comma)
                 return
 
     def _enter(self, frame: _Frame, member: re.Match[str]) -> None:
-        """Take the name of a member.
+        """Add the name of a member.
 
-        It must be new in its object (RFC 7493 section 2.3), in any spelling.
+        It must be new in its object (RFC 7493 section 2.3), however it is escaped.
         """
         frame.name = name = member[1]
         if "\\" in name or not name.isascii():
@@ -233,14 +233,14 @@ class Scan:
         frame.names.add(name)
 
     def _take(self, kind: int, lexeme: re.Match[str], group: int) -> _Frame:
-        """Take a lexeme that is more than a plain value, and return the container it leads to."""
+        """Handle a lexeme that is not a plain value, and return the container that follows."""
         if kind == _IS_END:
             self._stack.pop()
         elif kind == _IS_TEXT:
             self._check_surrogates(lexeme[group][1:-1], lexeme.start(group))
         elif kind == _IS_NUMBER:
             self._check_number(lexeme[group], lexeme.start(group))
-        elif len(self._stack) > self._max_depth:  # an empty container has a level of its own, too
+        elif len(self._stack) > self._max_depth:  # an empty container counts as a level, too
             self._note(Code.JSON_TOO_DEEP, lexeme.start(group), limit=self._max_depth)
         elif kind in _OPENING:
             end, following = (_END_OBJECT, _MEMBER) if kind == _IS_OBJECT else (_END_ARRAY, _ITEM)
@@ -249,9 +249,9 @@ class Scan:
         return self._stack[-1]
 
     def _check_number(self, number: str, offset: int) -> None:
-        """Refuse a number past the largest double, or with more digits than become an int.
+        """Report a number beyond the largest double, or with too many digits for an int.
 
-        Only the digits before its point count.
+        Only the digits before the point count.
         """
         if len(number) <= MAX_NUMBER_DIGITS and math.isfinite(float(number)):
             return
@@ -263,7 +263,7 @@ class Scan:
             self._note(Code.JSON_NOT_FINITE, offset, found=number)
 
     def _check_surrogates(self, body: str, offset: int) -> None:
-        """Refuse an unpaired surrogate, written raw or as an escape (RFC 7493 section 2.1)."""
+        """Report an unpaired surrogate, raw or escaped (RFC 7493 section 2.1)."""
         if ("\\u" in body or not body.isascii()) and _SURROGATE.search(decoded := _decoded(body)):
             self._note(Code.JSON_SURROGATE, offset, found=decoded)
 
@@ -277,7 +277,7 @@ class Scan:
         expected: str = "",
         hint: str = "",
     ) -> None:
-        """Keep a fault and read on, unless it ends the reading or there are enough of them."""
+        """Record a fault and continue, unless it ends the reading or there are enough faults."""
         places = [frame.index if frame.end == _END_ARRAY else frame.name for frame in self._stack]
         tokens = tuple(token for token in places if token is not None)
         found = excerpt(self.text, offset) if found is None else found
@@ -288,10 +288,7 @@ class Scan:
             raise _Stopped
 
     def _break_off(self, offset: int, expected: int) -> None:
-        """Stop where something else stands than was ``expected``.
-
-        The text is cut there, or there is a fault of syntax.
-        """
+        """Stop, because something else was ``expected``: the text is cut off or malformed."""
         text = self.text
         frame = self._stack[-1]
         frame.name = None
@@ -317,7 +314,7 @@ class Scan:
         self._note(Code.JSON_SYNTAX, end, expected=wanted, hint=hint)
 
     def _lacking(self, expected: int, wanted: str) -> str:
-        """Return what a text that is cut lacks: what comes next, and what closes the containers."""
+        """Return what an incomplete text lacks: the next token, and the ends of open containers."""
         closing = "".join(_CLOSED_BY[frame.end] for frame in reversed(self._stack[1:]))
         closing = closing if len(closing) <= _MAX_CLOSING else f"{closing[:_MAX_CLOSING]}…"
 
@@ -330,7 +327,7 @@ class Scan:
 def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
     """Return the faults of a text that should be one JSON value, at most 16.
 
-    The last one is ``json.unexamined`` when the work runs out.
+    The last one is ``json.unexamined`` if the work runs out.
     """
     if not text or text.isspace():
         return [JsonFault(Code.JSON_EMPTY, 0)]
@@ -360,7 +357,7 @@ def diagnose(text: str, limits: Limits, work: Work) -> list[JsonFault]:
 
 
 def excerpt(text: str, offset: int) -> str:
-    """Return the neighbourhood of ``offset`` in ``text``."""
+    """Return the text around ``offset``."""
     return text[max(0, offset - _EXCERPT_CHARS) : offset + _EXCERPT_CHARS]
 
 
@@ -370,9 +367,9 @@ def after_blanks(text: str, offset: int) -> int:
 
 
 def _broken_string(text: str, offset: int) -> tuple[int, str]:
-    """Find where a string goes wrong, or what follows a whole one, and what should be there.
+    """Return where a string goes wrong, or what follows a complete one, and what was expected.
 
-    A string that is cut goes wrong at the end of the text.
+    An incomplete string goes wrong at the end of the text.
     """
     start = _STRING_START.match(text, offset)
     end = start.end() if start else offset
@@ -387,7 +384,7 @@ def _broken_string(text: str, offset: int) -> tuple[int, str]:
 
 
 def _broken_scalar(text: str, offset: int) -> int:
-    """Return where a number or a word breaks off: the end of the text where that cuts it."""
+    """Return where a number or a literal breaks off, or the end of the text if it is incomplete."""
     rest = text[offset : offset + len("false")]
     if any(word.startswith(rest) for word in ("true", "false", "null")):
         return len(text)

@@ -1,6 +1,6 @@
-"""Strict JSON read piece by piece, by the grammar and caps of ``_decoding``.
+"""Reads strict JSON piece by piece, with the grammar and the limits of ``_decoding``.
 
-What nothing can fix is found at once.
+A fault that no later text can fix is found immediately.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SURROGATES = range(0xD800, 0xE000)
 _HIGH = range(0xD800, 0xDC00)
 _LOW = range(0xDC00, 0xE000)
 _DIGITS = "0123456789"
-# A number by the character that comes: "z" is after a leading zero, "i" in the integer, "p" after
-# the point, "f" in the fraction, "e" after the exponent's letter, "s" after its sign, "x" in the
-# exponent, "-" after the minus.
+# The states of a number and their transitions: "z" is after a leading zero, "i" in the integer, "p"
+# after the point, "f" in the fraction, "e" after the letter of the exponent, "s" after its sign,
+# "x" in the exponent, "-" after the minus.
 _NUMBER: dict[str, dict[str, str]] = {
     "": {**dict.fromkeys(_DIGITS, "i"), "0": "z", "-": "-"},
     "-": {**dict.fromkeys(_DIGITS, "i"), "0": "z"},
@@ -64,64 +64,70 @@ _EMPTY: dict[str, Callable[[], Any]] = {"string": str, "object": dict, "array": 
 
 
 class Listener(Protocol):
-    """What is called with the parts of a text while it is read.
+    """Receives the parts of a JSON text while it is read.
 
-    Each method returns whether nothing that follows can be accepted.
+    Each method returns True to stop: no continuation of the text can be accepted.
     """
 
     def key_begins(self) -> bool:
-        """Hear that the name of a member begins."""
+        """Receive the start of a member's name."""
         ...
 
     def key(self, name: str) -> bool:
-        """Hear the name of the member whose value comes next."""
+        """Receive the name of a member, before its value."""
         ...
 
     def item(self, index: int) -> bool:
-        """Hear that an item comes next, at the comma or at the first one's first character."""
+        """Receive the index of an item, before its value."""
         ...
 
     def member(self, count: int) -> bool:
-        """Hear at the comma that one more member follows so many."""
+        """Receive, at the comma, the number of members before the next one."""
         ...
 
     def begins(self, kind: str) -> bool:
-        """Hear the JSON type of a value at its first character; a number may be an integer."""
+        """Receive the JSON type of a value at its first character; a number may be an integer."""
         ...
 
     def part(self, text: str) -> bool:
-        """Hear a part of the open string or member name, its escapes resolved."""
+        """Receive a piece of the open string or member name, with escapes resolved."""
         ...
 
     def scalar(self, value: JSON) -> bool:
-        """Hear the value of a whole string, number or word; of a word at its first character."""
+        """Receive a complete string or number, or true, false or null at its first character."""
         ...
 
     def ends(self, value: JSON, size: int) -> bool:
-        """Hear a whole object or array of so many values, itself included."""
+        """Receive a complete object or array, and the number of its values including itself."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Partial(Generic[A_co]):
-    """A JSON value as it arrives: its part so far, and what of it is unfinished.
+    """A JSON value that is still arriving.
 
-    ``open`` has the JSON Pointers of the unfinished values, outermost first; all other values are
-    final. A number or a literal appears when it is complete, a member when its
-    value has begun. ``answer`` is the same as an instance of the answer's type: a model has only
-    the attributes that are final and valid (``model_fields_set`` names them), a list the items;
-    None while there is none. Both grow as more is read, and must not be changed.
+    ``value`` and ``answer`` grow as more of the stream is read: do not change them.
     """
 
     value: JSON
+    """The value so far.
+
+    A number or a literal appears when it is complete, a member when its value has begun.
+    """
     open: tuple[str, ...]
+    """JSON Pointers to the unfinished values, outermost first; all other values are final."""
     answer: A_co | None = None
+    """The same as an instance of the answer's type; None until there is something to show.
+
+    A model has only the attributes that are final and valid (see ``model_fields_set``), a list only
+    such items.
+    """
 
 
 class Stop(NamedTuple):
-    """Why nothing that follows can be accepted.
+    """Why no continuation can be accepted: a fault of the JSON (``code``), or the listener.
 
-    It is a fault of the JSON, ``code``, or else ``event``: the method of the listener that refused.
+    ``event`` is the method of the listener that stopped.
     """
 
     code: Code | None
@@ -131,9 +137,9 @@ class Stop(NamedTuple):
 
 
 class _Stopped(Exception):
-    """Leaves the reading with a code, an event, and what completes a string or name.
+    """Ends the reading, with a code, an event, and a text that completes an open string or name.
 
-    Without arguments the text is lost.
+    Without arguments, the text cannot be read on.
     """
 
 
@@ -148,29 +154,29 @@ class IncrementalReader:
 
         self._may_end = False  # whether the container may end here without a further value
         self._nodes = 0
-        # The open containers, for each the key or index of the value being read, and the nodes
-        # before it.
+        # The open containers; for each the key or index of the current value, and the number of
+        # nodes before it.
         self._containers: list[Any] = []
         self._places: list[PathToken | None] = []
         self._starts: list[int] = []
-        self._root: list[JSON] = []  # the outermost value, once there is something of it
+        self._root: list[JSON] = []  # the outermost value, as soon as it has begun
 
         self._text_so_far = StringIO()  # of the open string, name or number
         self._is_key = False  # whether the open text is a name
-        self._high = 0  # the first half of a pair of escapes, waiting for the second
-        # of an escape behind its backslash; the state of a number; the rest of a word
+        self._high = 0  # the first half of a surrogate pair of escapes
+        # an escape after its backslash; or the state of a number; or the rest of a literal
         self._so_far = ""
-        self._tail = ""  # what completes a string or name where the reading stopped
+        self._tail = ""  # a text that completes the string or name at which the reading stopped
         self._value_of_word: JSON = None
 
         self.stop: Stop | None = None
-        self.lost: bool = False  # with an unpaired surrogate that is not an escape
-        self.loose_end = False  # what follows the value is left unread
+        self.lost: bool = False  # an unpaired surrogate that is not an escape was read
+        self.loose_end = False  # ignore text after the value
 
     def feed(self, piece: str) -> Stop | None:
         """Read one more piece.
 
-        Return why nothing that follows can be accepted, None while something may.
+        Return why no continuation can be accepted, or None as long as one can.
         """
         if self.stop is not None or self.lost:
             return self.stop
@@ -193,8 +199,8 @@ class IncrementalReader:
         return self.stop
 
     def issue(self, code: Code, at: str, names: Any) -> Issue:
-        """Report a fault of the JSON as the strict decoder does for the text so far."""
-        # what only a whole string or name shows is shown by one that is ended here
+        """Return the issue that the strict decoder would report for the text so far."""
+        # some faults show only in a complete string or name, so it is completed here
         judged = decode(self._came.getvalue() + self._tail, self._limits, at=at, names=names)
         issues = judged.issues if isinstance(judged, Invalid) else ()
         limit = self._limits.nodes if code is Code.JSON_TOO_MANY_NODES else self._limits.depth
@@ -202,10 +208,7 @@ class IncrementalReader:
         return next((each for each in issues if each.code == code.value), bare)
 
     def partial(self) -> Partial[Any] | None:
-        """Return what there is of the value.
-
-        None when it has not begun, and after the reading stopped.
-        """
+        """Return the value so far; None before it has begun, and after the reading stopped."""
         if not self._root or self.stop is not None or self.lost:
             return None
 
@@ -222,10 +225,7 @@ class IncrementalReader:
         return Partial(self._root[0], tuple(pointers))
 
     def _refuse(self, event: str, found: JSON = None) -> NoReturn:
-        """Stop because the listener refuses.
-
-        What it refused becomes part of the value, as far as it is known.
-        """
+        """Stop for the listener; add what is known of the rejected part to the value."""
         if event in ("key", "item", "member"):
             container = self._containers[-1]
             self._places[-1] = None
@@ -233,7 +233,7 @@ class IncrementalReader:
             if isinstance(container, list):
                 container.append(None)
             else:
-                # any name will do: what is refused is one more of them
+                # any name: the rejected part is one more member
                 container["\x00" if found is None else found] = None
         elif event != "ends":
             self._put(found)
@@ -247,9 +247,9 @@ class IncrementalReader:
         raise _Stopped(code, "", tail)
 
     def _begin(self, kind: str, found: JSON) -> None:
-        """Count a value and let the listener hear its type.
+        """Count a value, and pass its type to the listener.
 
-        ``found`` stands for it as long as there is no more.
+        ``found`` stands for the value until more of it is read.
         """
         self._nodes += 1
         if self._nodes > self._limits.nodes:
@@ -268,7 +268,7 @@ class IncrementalReader:
         self._places[-1] = index
 
     def _put(self, value: JSON) -> None:
-        """Put the value being read where it belongs, in place of what stands there."""
+        """Put the current value into its container, replacing an earlier part of it."""
         if not self._containers:
             self._root[:] = [value]
             return
@@ -289,7 +289,7 @@ class IncrementalReader:
         self._put(value)
         self._state = self._after if self._containers else self._end
 
-    # Each state reads from an offset of the piece, and returns the offset where the next goes on.
+    # Each state reads from an offset of the piece, and returns the offset for the next state.
 
     def _value(self, piece: str, at: int) -> int:
         char = piece[at]

@@ -1,6 +1,6 @@
-"""What is sent: the first request of a call, and the requests that follow a bad reply.
+"""The requests of a call: the first one, and the corrections of invalid replies.
 
-These have the caller's messages, the last bad reply and one correction.
+A correction has the caller's messages, the last invalid reply and the text of the correction.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from strictreply.values._requests import CHOICE, FORMAT, STRICT, AnswerFormat, R
 from strictreply.wires import WIRES
 from strictreply.wires._wire import Replay, Wire
 
-# OpenRouter answers 404 where no provider takes a ``tool_choice``, llama.cpp has answered 500
+# OpenRouter returns 404 if no provider accepts a ``tool_choice``, llama.cpp has returned 500
 _REFUSALS = frozenset({"invalid_request", "not_found", "api_error", "server_error"})
 
 NEAR_LIMIT = 0.9
-"""The part of the limit from which JSON that breaks off was cut.
+"""The share of the token limit from which incomplete JSON counts as cut off.
 
-Gateways count with tokenizers of their own.
+It is below 1, because gateways count with other tokenizers.
 """
 
 REPLY_TOKENS_FACTOR = 4
-"""How many times the caller's limit a request may ask for, unless the policy has another cap."""
+"""How far a request may exceed the caller's token limit, unless the policy has its own cap."""
 
 MAX_SAID_AGAIN = 2_000
-"""The characters up to which a user's turn is said again behind a correction."""
+"""The longest user's turn, in characters, that is repeated after a correction."""
 
 _WITH_SCHEMA = frozenset({RESPONSE_FORMAT, CONSTRAINED_CALL})
 _CONSTRAINED_BY = {FORCED_TOOL: CHOICE, RESPONSE_FORMAT: FORMAT, CONSTRAINED_CALL: FORMAT}
@@ -64,32 +64,32 @@ _NO_REPLY = Draft()
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """One call: the contract, the caller's request, and how to go on."""
+    """Everything that one call needs: contract, request, policy and API."""
 
     contract: Contract
-    """What replies are checked against."""
+    """The contract that replies are checked against."""
     base: Request
-    """The caller's request without the contract."""
+    """The caller's request, without the demands of the contract."""
     policy: RetryPolicy
-    """The budgets of the call."""
+    """The retry policy of the call."""
     steering: Steering
     """Writes the corrections."""
     unwanted: frozenset[str] = frozenset()
-    """What the endpoint is known to refuse of what we add."""
+    """The additions of strictreply that the endpoint is known to reject."""
     clients_retries: int | None = None
-    """The client's own ``max_retries``; None when unknown."""
+    """The client's own ``max_retries``; None if unknown."""
     wire: Wire = WIRES["chat"]
-    """The API to ask."""
+    """The API of the request."""
     enforced: frozenset[str] | None = None
-    """The tools whose faults are enforced; None for all, empty where replies are only observed."""
+    """The tools whose faults are enforced; None for all, empty if replies are only observed."""
     own_request: Request | None = None
-    """The caller's request with nothing of ours, which is sent first; None to send the contract."""
+    """The caller's request without additions, if it is sent first; None to add the contract."""
     unheld: frozenset[str] = frozenset()
-    """What of our additions the endpoint is known to take, and not to hold its replies to."""
+    """The additions that the endpoint is known to accept and then ignore."""
 
     @property
     def mode(self) -> str:
-        """``enforce``, ``observe``, or ``partial`` where only some tools are enforced."""
+        """``enforce``, ``observe``, or ``partial`` if only some tools are enforced."""
         if self.enforced is None:
             return "enforce"
         return "partial" if self.enforced else "observe"
@@ -97,37 +97,37 @@ class CallPlan:
 
 @dataclass(frozen=True, slots=True)
 class BadReply:
-    """A reply that did not fit, and its faults."""
+    """An invalid reply, and its faults."""
 
     draft: Draft
-    """The reply that is judged, with what earlier replies gave spliced in."""
+    """The reply that is judged, with the valid parts of earlier replies merged in."""
     issues: tuple[Issue, ...]
     """The faults of the reply."""
     scope: Scope | None = None
-    """What is retried alone when only that is wrong; None for the whole."""
+    """The part that can be retried by itself; None for the whole reply."""
     limit_refused: bool = False
-    """Whether the server refused the token limit that we had raised."""
+    """Whether the server rejected a token limit that strictreply had raised."""
     whole: bool = False
-    """Whether one value was requested alone in vain."""
+    """Whether an earlier request for a single value failed."""
     may_miss: bool = False
-    """Whether its stream was stopped where more calls might have followed."""
+    """Whether its stream was stopped early, before possible further calls."""
     words: str = ""
     """What the model wrote."""
     repeats: int = 0
-    """How often a bad reply had come twice."""
+    """How often the model has repeated an invalid reply."""
     is_told: bool = False
-    """Whether its text has gone out to the caller."""
+    """Whether its text has reached the caller."""
     is_bound: bool = False
-    """Whether a thought in it, or in the caller's messages, is signed."""
+    """Whether it or the caller's messages contain a signed thought."""
     own: Draft = _NO_REPLY
-    """The reply as it came, where ``draft`` is the frozen one that it was spliced into."""
+    """The model's own reply, if it was merged into ``draft``."""
     constraints: tuple[str, ...] = ()
-    """The steps that constrain the reply to its correction, whatever the tier."""
+    """The steps that constrain the reply to its correction, at any tier."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstRequest:
-    """The caller's own request, with what the contract demands."""
+    """The caller's own request, with the demands of the contract."""
 
     request: Request
     """The request."""
@@ -135,10 +135,10 @@ class FirstRequest:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A request that corrects a bad reply.
+    """A request that corrects an invalid reply.
 
-    A signed thought is bound to the tools, the system prompt and all messages before it. Once there
-    is one, each correction stands behind the last, and nothing before it changes.
+    A signed thought is bound to the tools, the system prompt and all messages before it. As soon as
+    there is one, each correction follows the last one, and nothing before it changes.
     """
 
     request: Request
@@ -148,9 +148,9 @@ class Correction:
     tier: int
     """How far the correction has escalated, from 1."""
     scope: Scope | None
-    """The part that is retried; None for the whole."""
+    """The part that is retried; None for the whole reply."""
     answers: BadReply
-    """The bad reply."""
+    """The invalid reply."""
     first: Draft
     """The reply to the caller's own messages."""
     raises: int = 0
@@ -158,40 +158,40 @@ class Correction:
     grows: bool = True
     """Whether the token limit may be raised again."""
     numbers: bool = False
-    """Whether an id that is taken was refused before."""
+    """Whether a call was rejected before because its id was already taken."""
     escalation: str | None = None
-    """The step that was taken last; None when none was."""
+    """The step that was applied last; None if none was."""
     prefix: tuple[Message, ...] = ()
-    """The turns behind the caller's messages that the bad reply was made behind."""
+    """The turns between the caller's messages and the invalid reply."""
     demanded: Contract | None = None
-    """What is asked for as a constrained answer, and read as a call; None where nothing is."""
+    """The contract of a call that is requested as a constrained answer; None if there is none."""
     instead: Correction | None = None
-    """What corrects the reply where the endpoint refuses a schema; None where none came early."""
+    """The correction to send if the endpoint rejects this one for its schema; else None."""
 
 
 Asked: TypeAlias = FirstRequest | Correction
-"""What is asked for, and by which request."""
+"""A request, and what it is for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resend:
-    """The same once more: nothing came to it that a correction could be about."""
+    """The same request again, because there is no reply to correct."""
 
     of: Asked
-    """What is asked for, by the request to send."""
+    """The request, and what it is for."""
     refused: frozenset[str] = frozenset()
-    """What the endpoint refused of our additions, and is left out; empty when a call was lost."""
+    """The additions that the endpoint rejected, now left out; empty after a failed call."""
 
 
 Turn: TypeAlias = Asked | Resend
-"""What is sent next, and why."""
+"""The next request, and why it is sent."""
 
 
 def refused_by(ask: CallPlan, request: Request, failure: Failure | None) -> frozenset[str]:
-    """Return what of our additions to a request a refusal of the endpoint names.
+    """Return the additions to a request that the endpoint's error names; empty if none.
 
-    Empty when it is about anything else. A format that was refused in the strict form is sent once
-    more as it is declared, where the API takes such formats.
+    A format that was rejected in its strict form is sent again as declared, if the API accepts
+    that.
     """
     if failure is None or failure.kind not in _REFUSALS or not request.added:
         return frozenset()
@@ -199,7 +199,7 @@ def refused_by(ask: CallPlan, request: Request, failure: Failure | None) -> froz
     said = json.dumps(failure.error) if failure.error is not None else str(failure.cause)
     words = said.lower().replace("_", " ").replace("-", " ")
 
-    # an API for which no words are known is believed to refuse none
+    # if no words are known for an API, it is assumed to reject none
     words_of = ask.wire.additions
     known = {name: words_of.get(name.partition(":")[0], ()) for name in request.added}
     found = frozenset(name for name in known if any(word in words for word in known[name]))
@@ -208,7 +208,7 @@ def refused_by(ask: CallPlan, request: Request, failure: Failure | None) -> froz
 
 
 def first_turn(ask: CallPlan) -> FirstRequest:
-    """Make the first request."""
+    """Return the first request."""
     if ask.own_request is not None:
         return FirstRequest(ask.own_request)
 
@@ -216,9 +216,9 @@ def first_turn(ask: CallPlan) -> FirstRequest:
 
 
 def constraint_refused(turn: Asked, failure: Failure | None) -> frozenset[str]:
-    """Return the constraint of a correction that was refused as invalid in words that name nothing.
+    """Return the constraints of a correction that the endpoint rejected without naming a reason.
 
-    The conversation behind it was served before.
+    It must be the constraint, because the conversation itself was accepted before.
     """
     is_refusal = failure is not None and failure.kind == "invalid_request"
     if not is_refusal or not isinstance(turn, Correction):
@@ -229,7 +229,7 @@ def constraint_refused(turn: Asked, failure: Failure | None) -> frozenset[str]:
 
 
 def without(ask: CallPlan, turn: Asked, refused: frozenset[str]) -> Resend:
-    """Make the same request without what the endpoint refused of what we had added."""
+    """Return the same request without the additions that the endpoint rejected."""
     request = turn.request.without(refused)
     correction = turn if isinstance(turn, Correction) else None
     if correction is not None and correction.instead is not None and FORMAT in refused:
@@ -259,7 +259,7 @@ def _is_narrow(ask: CallPlan, bad: BadReply) -> bool:
 
 
 def next_turn(ask: CallPlan, turn: Asked, bad: BadReply | None, step: Again) -> Turn:
-    """Return what follows a reply that did not fit; tier 0 repeats the last request."""
+    """Return the request after an invalid reply; tier 0 repeats the last request."""
     if step.tier == 0 or bad is None:
         return Resend(turn)
 
@@ -267,7 +267,7 @@ def next_turn(ask: CallPlan, turn: Asked, bad: BadReply | None, step: Again) -> 
 
 
 def correction_for(ask: CallPlan, turn: Asked, bad: BadReply, step: Again) -> Correction:
-    """Make the request that corrects a bad reply."""
+    """Return the request that corrects an invalid reply."""
     before = turn if isinstance(turn, Correction) else None
     scope = bad.scope if _is_narrow(ask, bad) else None
     raises, grows = _raises(ask, before, bad)
@@ -278,7 +278,7 @@ def correction_for(ask: CallPlan, turn: Asked, bad: BadReply, step: Again) -> Co
     shown_by = ask
     if CONSTRAINED_CALL in steps:
         demanded = _forced(ask, bad, steps)
-        # the correction is about the form that is asked for
+        # the correction describes the requested form
         shown_by = replace(ask, contract=demanded.replace(channel="text"))
 
     if demanded is not None or RESPONSE_FORMAT in bad.constraints:
@@ -324,7 +324,7 @@ def correction_for(ask: CallPlan, turn: Asked, bad: BadReply, step: Again) -> Co
 def _turns(
     ask: CallPlan, turn: Asked, bad: BadReply, words: list[str], human: str | None
 ) -> list[Message]:
-    """Return the bad reply as the assistant's turn, with the turns that correct it."""
+    """Return the invalid reply as the assistant's turn, followed by the turns that correct it."""
     before = turn if isinstance(turn, Correction) else None
     asked = turn.request
     scope = bad.scope if _is_narrow(ask, bad) else None
@@ -343,10 +343,11 @@ def _turns(
 
 
 def _said_again(ask: CallPlan, bad: BadReply, scope: Scope | None) -> str:
-    """Return what the caller's user has said last, to be said again where decoding is constrained.
+    """Return the user's last message, if it must be repeated because decoding is constrained.
 
-    A weak model answers the last turn in whatever form fits, so that it would answer a correction,
-    which joins the instructions then. Empty where nothing is said again.
+    A weak model answers the last turn. If that were the correction, it would answer the correction
+    in any form that fits. So the user's message comes last, and the correction is added to the
+    instructions. Empty if nothing is repeated.
     """
     is_held = not _WITH_SCHEMA.isdisjoint(bad.constraints)
     is_whole = scope is None or CONSTRAINED_CALL in bad.constraints
@@ -361,18 +362,18 @@ def _said_again(ask: CallPlan, bad: BadReply, scope: Scope | None) -> str:
 
 
 def _prefix(before: Correction | None, bad: BadReply) -> tuple[Message, ...]:
-    """Return the turns that stay before the next correction: none unless they are bound."""
+    """Return the turns that must stay before the next correction: none unless they are bound."""
     if before is None or not before.answers.is_bound:
         return ()
 
-    # a request that the server refused has no reply: its correction is written once more
+    # a rejected request has no reply: its correction is written again
     return before.prefix if bad.limit_refused else before.request.behind
 
 
 def _replay(
     replay: Replay, before: Correction | None, bad: BadReply, scope: Scope | None
 ) -> tuple[Draft, Scope | None]:
-    """Return the bad reply as it is replayed, and what of it is retried alone."""
+    """Return the invalid reply in the form that is replayed, and the part that is retried."""
     if not bad.is_bound:
         seen = None if scope is None else shown(scope, replay, with_text=bad.is_told)
         return bad.draft if seen is None else seen.draft, seen
@@ -384,11 +385,11 @@ def _replay(
 
 
 def _raises(ask: CallPlan, before: Correction | None, bad: BadReply) -> tuple[int, bool]:
-    """Return how often the token limit is raised next, and whether it may be raised once more."""
+    """Return how often the token limit is raised next, and whether it may be raised again."""
     raises = 0 if before is None else before.raises
     grows = before is None or before.grows
     if bad.limit_refused:
-        # it is taken back, and not raised any more: the reply can only become shorter
+        # the last raise is undone, and no other follows: only the reply can become shorter
         return raises - 1, False
 
     is_cut = any(issue.remedy is Remedy.SHORTEN for issue in bad.issues)
@@ -397,7 +398,7 @@ def _raises(ask: CallPlan, before: Correction | None, bad: BadReply) -> tuple[in
 
 
 def consult_for(ask: CallPlan, bad: BadReply | None, step: Again) -> Consult | None:
-    """Return whom to ask for the words of a correction; None where they are ours."""
+    """Return the effect that asks a human for a correction; None if the steering writes it."""
     if bad is None or step.tier == 0 or ask.policy.ask_human is None:
         return None
 
@@ -411,7 +412,7 @@ def consult_for(ask: CallPlan, bad: BadReply | None, step: Again) -> Consult | N
 
 
 def _steps(ask: CallPlan, bad: BadReply, tier: int) -> list[Step]:
-    """Return the steps that the policy has in force at a tier, without those of no effect here."""
+    """Return the steps in force at a tier, without those that have no effect here."""
     usable = _usable(ask, bad)
     early = bad.constraints
     later = steps_in_force(
@@ -424,7 +425,7 @@ def _steps(ask: CallPlan, bad: BadReply, tier: int) -> list[Step]:
 
 
 def _usable(ask: CallPlan, bad: BadReply) -> dict[str, bool]:
-    """Return which of the steps that constrain the reply to a correction have an effect here."""
+    """Return which of the constraining steps have an effect here."""
     contract = ask.contract
     about_answer = any(issue.code.startswith("answer.") for issue in bad.issues)
     in_text = contract.channel == "text"
@@ -448,9 +449,9 @@ def _usable(ask: CallPlan, bad: BadReply) -> dict[str, bool]:
 
 
 def constraints_of(ask: CallPlan, before: tuple[str, ...], bad: BadReply) -> tuple[str, ...]:
-    """Return the steps that constrain the reply to the correction of a bad one from now on.
+    """Return the steps that constrain the reply to the next correction.
 
-    ``before`` are those that were in force: they stay, unless the server does not hold to them.
+    ``before`` are the steps in force so far: they stay, unless the server ignores them.
     """
     if not ask.policy.constrain_retries or bad.is_bound:
         return ()
@@ -468,7 +469,7 @@ def constraints_of(ask: CallPlan, before: tuple[str, ...], bad: BadReply) -> tup
     if is_forced and (FORCED_TOOL in before or is_broken_call(bad.issues)):
         return (FORCED_TOOL,)
 
-    # text that went out stays in the reply: an answer can no longer come in place of the call
+    # text that reached the caller stays in the reply, so an answer cannot replace the call
     is_lost = is_lost_call(bad.issues) and not bad.is_told
     is_no_call = is_missing_call(ask.contract, bad.issues, bad.own)
     is_due = CONSTRAINED_CALL in before or is_lost or is_no_call
@@ -476,7 +477,7 @@ def constraints_of(ask: CallPlan, before: tuple[str, ...], bad: BadReply) -> tup
 
 
 def _forced(ask: CallPlan, bad: BadReply, steps: list[Step]) -> Contract:
-    """Return what a correction demands: the calls of its scope alone, or a call by a step."""
+    """Return the contract of a correction: the calls of its scope only, or a forced call."""
     contract = ask.contract
     scope = bad.scope if _is_narrow(ask, bad) else None
     if CONSTRAINED_CALL in steps and scope is not None:
@@ -501,7 +502,7 @@ def _escalated(ask: CallPlan, base: Request, bad: BadReply, steps: list[Step]) -
             base = replace(base, format=AnswerFormat("json_schema"))
             ours.add(FORMAT)
 
-    # a model that thinks refuses to be forced, so that the words alone ask for the call
+    # a thinking model cannot be forced, so only the text of the correction requests the call
     asked = None if bad.is_bound else scope
     has_calls = bool(ask.wire.replay.ids(base.turns))
     if CONSTRAINED_CALL in steps:
@@ -521,7 +522,7 @@ def _escalated(ask: CallPlan, base: Request, bad: BadReply, steps: list[Step]) -
 
 
 def _keywords(steps: list[Step]) -> JSONObject:
-    """Return the keywords that the steps send: the model, and the policy's own."""
+    """Return the keywords of the steps: the model, and the policy's own keywords."""
     keywords: JSONObject = {}
     for step in steps:
         if isinstance(step, str) and step.startswith("model:"):
@@ -535,10 +536,7 @@ def _keywords(steps: list[Step]) -> JSONObject:
 
 
 def _contexts(ask: CallPlan, bad: BadReply, tier: int) -> tuple[CorrectionContext, ...]:
-    """Return what the corrections are about.
-
-    That is each call that is retried, with its own faults, or the reply as a whole.
-    """
+    """Return the contexts of the corrections: one for each retried call, or one for the reply."""
     issues = bad.issues
     about = bad.scope
     sent = ask.contract.sent
@@ -584,15 +582,15 @@ def cut_at_limit(
     response: JSON,
     wire: Wire,
 ) -> Invalid | None:
-    """Report a reply that ended at the token limit of its own request, whatever its ending says.
+    """Return the verdict for a reply that was cut off at its token limit; None for any other.
 
-    ``sent`` is the body of that request. None for any other reply. Servers relabel cut replies as
-    ``stop`` or ``tool_calls``
-    (vllm-project/vllm#58228: 25 of 3,600). At the limit only content that is JSON, closed by its
-    last bracket, proves itself whole; a call does not, since the server's parser may close by
-    itself what was cut (vllm-project/vllm#46303). Around the limit only JSON that breaks off was
-    cut: some servers count something else, such as reasoning (api-docs.deepseek.com: the limit is
-    that of the answer alone).
+    ``sent`` is the body of the request. The finish reason is not trusted: servers relabel cut
+    replies as ``stop`` or ``tool_calls`` (vllm-project/vllm#58228: 25 of 3,600).
+
+    Exactly at the limit, only content that is JSON and ends with its last bracket is complete. A
+    call may still be cut, because a server's parser may close it itself (vllm-project/vllm#46303).
+    Near the limit, only incomplete JSON is cut, because some servers count other tokens, such as
+    reasoning (api-docs.deepseek.com: the limit applies only to the answer).
     """
     limits = [limit for limit in wire.limits(sent) if is_count(limit, 1)]
     used = Usage.of(response, wire.usage).completion_tokens if limits else 0
@@ -609,10 +607,7 @@ def cut_at_limit(
 
 
 def _is_closed(contract: Contract, text: str | None) -> bool:
-    """Return whether a text is JSON that ends with its last bracket.
-
-    A number or a word might have gone on.
-    """
+    """Return whether a text is JSON that ends with a bracket; a number could be incomplete."""
     if text is None or not text.rstrip().endswith(("}", "]")):
         return False
 
@@ -620,10 +615,7 @@ def _is_closed(contract: Contract, text: str | None) -> bool:
 
 
 def _json_text(contract: Contract, draft: Draft) -> str | None:
-    """Return the text where it should be JSON, as the contract's leniencies read it.
-
-    None where it need not be.
-    """
+    """Return the JSON text of the content, after the contract's extraction; None if not needed."""
     if draft.text is None or draft.other is not None:
         return None
 
@@ -635,9 +627,9 @@ def _json_text(contract: Contract, draft: Draft) -> str | None:
 
 
 def _breaks_off(contract: Contract, draft: Draft, text: str | None) -> bool:
-    """Return whether the JSON of a call, or the ``text`` where there are no calls, is incomplete.
+    """Return whether the JSON of a call, or of the ``text`` if there are no calls, is incomplete.
 
-    False for what is refused for its size.
+    False if it is rejected for its size.
     """
     limits = contract.limits
     texts: list[object] = [text]

@@ -1,8 +1,8 @@
-"""Constrained retries: which faults a grammar excludes, and a call asked for as an answer.
+"""Constrained retries: which faults a grammar excludes, and calls requested as answers.
 
-Servers that decode by a grammar hold a reply to the schema of ``response_format``. Where a server
-brings no call though one is demanded, the correction asks for the union of the text channel in that
-form, and what comes is read as the native call that it says.
+Servers that decode with a grammar make a reply fit the schema of ``response_format``. If a required
+call is missing, the correction requests the JSON union of the text channel in that form, and reads
+the reply as the native call that it describes.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from strictreply.wires._dialects import made_ids
 FORCED_TOOL: Final = "forced_tool"
 RESPONSE_FORMAT: Final = "response_format"
 CONSTRAINED_CALL: Final = "constrained_call"
-"""The steps that constrain a reply, as attempts name them."""
+"""The steps that constrain a reply, as named in attempts."""
 
 READ_AS_CALL: Final = "constrained_call"
-"""The name of the lenient step that reads an answer as the call that it says."""
+"""The name of the lenient step that reads an answer as a call."""
 
 _CALL_KEYS = {"tool", "args"}
 _ANSWER_KEYS = {"answer"}
 
 _OF_GRAMMAR = ("json.", "shape.", "tool.", "call.", "reply.empty", "reply.content")
-"""How the codes begin of what the text channel's schema excludes, beside rules of schemas."""
+"""The beginnings of codes that the text channel's schema excludes, in addition to schema rules."""
 
 _LOST_CALLS = frozenset({Code.CALL_AS_TEXT.value, Code.CALL_MISSING.value})
-"""The faults of a reply whose model meant a call that did not come as one."""
+"""The faults of a reply in which the model meant a call, but did not make one."""
 
 _UNHELD_FORMAT = frozenset(
     {
@@ -57,24 +57,25 @@ _UNHELD_FORMAT = frozenset(
         Code.SHAPE_BOTH.value,
     }
 )
-"""Faults that no reply has whose decoding was held to its schema.
+"""Faults that a reply cannot have if its decoding was constrained by its schema.
 
-JSON that is incomplete may be a reply that was cut, and a key that comes twice fits some grammars.
+Incomplete JSON is not among them, because the reply may be cut off, and neither is a duplicate key,
+which some grammars allow.
 """
 
 
 def is_of_grammar(issues: Iterable[Issue]) -> bool:
-    """Return whether one of the faults of a text is excluded where decoding is constrained."""
+    """Return whether constrained decoding would exclude one of the faults of a text."""
     return any(issue.code.startswith(_OF_GRAMMAR) for issue in issues)
 
 
 def is_lost_call(issues: Iterable[Issue]) -> bool:
-    """Return whether the model meant a call, which did not come as one."""
+    """Return whether the model meant a call, but did not make one."""
     return any(issue.code in _LOST_CALLS for issue in issues)
 
 
 def is_broken_call(issues: Collection[Issue]) -> bool:
-    """Return whether nothing is wrong but the form of calls, or that these did not come as such."""
+    """Return whether only the form of calls is wrong, or meant calls are missing."""
     return bool(issues) and all(
         issue.code in _LOST_CALLS
         or (issue.path.startswith(CALLS_PLACE) and issue.code.startswith(("json.", "shape.")))
@@ -83,9 +84,9 @@ def is_broken_call(issues: Collection[Issue]) -> bool:
 
 
 def is_missing_call(contract: Contract, issues: Iterable[Issue], own: Draft) -> bool:
-    """Return whether a call was demanded of a reply, and none came.
+    """Return whether a required call is missing.
 
-    Prose that was cut at the token limit is no begun call either.
+    It is also missing from prose that was cut off at the token limit.
     """
     codes = {issue.code for issue in issues}
     is_demanded = contract.choice not in {"auto", "none"} or contract.answer_style == "tool"
@@ -94,13 +95,13 @@ def is_missing_call(contract: Contract, issues: Iterable[Issue], own: Draft) -> 
 
 
 def is_cut_prose(issues: Iterable[Issue], own: Draft) -> bool:
-    """Return whether a text was cut at the token limit that had not begun as an object."""
+    """Return whether a text was cut off at the token limit before it began an object."""
     is_cut = any(issue.code == Code.REPLY_TRUNCATED.value for issue in issues)
     return is_cut and bool(own.text) and not str(own.text).lstrip().startswith("{")
 
 
 def unheld_by(attempts: Iterable[Attempt]) -> frozenset[str]:
-    """Return the constraints that a server took, and did not hold its replies to."""
+    """Return the constraints that a server accepted and then ignored."""
     unheld = set[str]()
     for attempt in attempts:
         codes = {issue.code for issue in attempt.issues}
@@ -115,11 +116,11 @@ def unheld_by(attempts: Iterable[Attempt]) -> frozenset[str]:
 
 
 def can_be_answered(contract: Contract, request: Request) -> bool:
-    """Return whether a call can be asked for as a constrained answer.
+    """Return whether a call can be requested as a constrained answer.
 
-    It cannot where the text would say less than the call does: of tools that take free text or
-    stand in a namespace, or of an answer that judges calls itself. Nor where the server keeps the
-    reply as it came, for the caller's next request to build on.
+    It cannot if the text could not express the call: for tools with free text or in a namespace, or
+    for a subclass of Answer that judges calls itself. It cannot, either, if the server stores the
+    reply for the caller's next request.
     """
     has_calls = bool(callable_tools(contract)) and not contract.takes_text
     is_plain = contract.spaces is None and type(contract.answer) is Answer
@@ -137,8 +138,8 @@ def add_union(
 ) -> Request:
     """Return a request for a call as a constrained answer: the union in ``response_format``.
 
-    The tools are left out, since some servers take no format beside them. Only where the
-    conversation ``has_calls`` they are sent, and forbidden: some APIs refuse calls of no tools.
+    The tools are left out, because some servers accept no format next to tools. Only if the
+    conversation ``has_calls`` they are sent, and forbidden: some APIs reject calls without tools.
     """
     added = usage_added(request, unwanted) | {FORMAT}
     tools = (contract.offered or contract.tools) if has_calls else ()
@@ -161,7 +162,7 @@ def add_union(
 
 
 def written_as_text(draft: Draft) -> Draft:
-    """Return a reply with its calls written as the text that is asked for."""
+    """Return a reply with its calls written as the requested text."""
     if not draft.calls:
         return draft
 
@@ -170,10 +171,11 @@ def written_as_text(draft: Draft) -> Draft:
 
 
 def read_union(contract: Contract, draft: Draft, taken: Collection[str]) -> Draft | Invalid:
-    """Read a text as the call or the answer that it says; the same draft where there is no text.
+    """Read a text as the call or the answer that it describes.
 
-    ``contract`` demands what was asked for; ``taken`` are the ids of the calls before. The call is
-    judged by whoever asks, as any native one. Invalid for a text that says neither.
+    ``contract`` is the contract of the request; ``taken`` are the ids of earlier calls. The caller
+    judges the call like any native one. Return the same draft if there is no text, Invalid if the
+    text is neither a call nor an answer.
     """
     if draft.text is None or draft.calls or draft.other is not None:
         return draft

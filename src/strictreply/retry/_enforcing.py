@@ -1,4 +1,4 @@
-"""Which faults are enforced where only some tools are, and the replies that are handed on."""
+"""Which faults are enforced if only some tools are, and which replies are passed on."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from strictreply.values._issues import Code, Issue, pointer_tokens
 from strictreply.values._limits import JSON, Work
 
 _IN_CALLS = "tool_calls"
-"""The member of a reply whose places lead into its calls."""
+"""The member of a reply whose places are inside its calls."""
 
 _ARGUMENTS = frozenset({"arguments", "input"})
-"""The members of a call in which a name is no tool's."""
+"""The members of a call in which a name is not the tool's name."""
 
 
 def is_enforced(
@@ -25,14 +25,14 @@ def is_enforced(
 ) -> bool:
     """Return whether one of the faults of a reply is enforced.
 
-    A fault inside of a call is one of its tool. Any other is one of each tool that the reply calls,
-    in whatever form, and of the one that it had to call: a call of a reply that was cut is no
-    better than the reply.
+    A fault inside a call belongs to its tool. Any other fault belongs to every tool that the reply
+    calls, in any form, and to the tool that it had to call: a call in a reply that was cut off is
+    as invalid as the reply.
     """
     if not ask.enforced:
         return ask.enforced is None
 
-    # in a text nothing says which tool was meant, where it cannot be read
+    # an unreadable text does not say which tool was meant
     if ask.contract.channel == "text":
         return True
 
@@ -52,7 +52,7 @@ def is_enforced(
         if any(_may_mean(ask, call.name) for call in of_issue):
             return True
 
-    # behind so many faulty calls no more were read
+    # after so many invalid calls, no more were read
     unread = calls[max(faulty) + 1 :] if len(faulty) >= MAX_FAULTY_CALLS else ()
     return any(_may_mean(ask, call.name) for call in unread)
 
@@ -63,7 +63,7 @@ def calls_enforced(ask: CallPlan, draft: Draft) -> bool:
 
 
 def _concerns(ask: CallPlan, draft: Draft | None, response: JSON) -> bool:
-    """Return whether a fault of a whole reply is one of an enforced tool."""
+    """Return whether a fault of a whole reply concerns an enforced tool."""
     if not (ask.enforced or frozenset()).isdisjoint(_demanded(ask)):
         return True
     if draft is not None and (calls_enforced(ask, draft) or _spells(ask, draft.text or "")):
@@ -73,7 +73,7 @@ def _concerns(ask: CallPlan, draft: Draft | None, response: JSON) -> bool:
 
 
 def _may_mean(ask: CallPlan, name: object) -> bool:
-    """Return whether the name of a call may be meant for an enforced tool, however it is spelt."""
+    """Return whether the name of a call may mean an enforced tool, in any spelling."""
     enforced = ask.enforced or frozenset()
     if not isinstance(name, str) or name in enforced:
         return name in enforced
@@ -93,7 +93,7 @@ def _letters(name: str) -> str:
 
 
 def _spells(ask: CallPlan, text: str) -> bool:
-    """Return whether a text holds a call of an enforced tool, or the beginning of one."""
+    """Return whether a text contains a call of an enforced tool, or the beginning of one."""
     watch = watch_of(ask.contract)
     enforced = ask.enforced or frozenset()
     if watch is None or not any(name in text for name in enforced):
@@ -106,7 +106,7 @@ def _spells(ask: CallPlan, text: str) -> bool:
 
 
 def _names_in(ask: CallPlan, response: JSON) -> Iterator[JSON]:
-    """Yield the names of all that may be a call in a response, in whatever form."""
+    """Yield the names of everything that may be a call in a response, in any form."""
     at = pointer_tokens(ask.wire.reply_at)[:1]
     pending = [response]
     if at and isinstance(response, dict):
@@ -122,12 +122,12 @@ def _names_in(ask: CallPlan, response: JSON) -> Iterator[JSON]:
 
 
 def _sharing(calls: tuple[DraftCall, ...], index: int) -> tuple[DraftCall, ...]:
-    """Return the calls with the id of one of them, to all of which a result would be attached."""
+    """Return the calls that share the id of one call, and so would share its result."""
     return tuple(call for call in calls if call.id == calls[index].id)
 
 
 def _demanded(ask: CallPlan) -> tuple[str, ...]:
-    """Return the tools one of which the reply had to call, where they are all enforced."""
+    """Return the tools of which the reply had to call one, if all of them are enforced."""
     contract = ask.contract
     callable_ = tuple(contract.callable_names)
     if contract.choice in contract.by_name:
@@ -139,7 +139,7 @@ def _demanded(ask: CallPlan) -> tuple[str, ...]:
 
 
 def _call_index(issue: Issue) -> int | None:
-    """Return the place of the call that a fault is inside of; None where it is in none."""
+    """Return the index of the call that contains a fault; None if no call does."""
     tokens = pointer_tokens(issue.path)
     is_inside = len(tokens) > 1 and tokens[0] == _IN_CALLS and tokens[1].isdigit()
     return int(tokens[1]) if is_inside else None

@@ -1,7 +1,4 @@
-"""What went wrong between us and the API.
-
-Exceptions of any SDK are read into one value, by their class and status.
-"""
+"""Failures of the transport: exceptions of any SDK, read into one value by class and status."""
 
 from __future__ import annotations
 
@@ -45,14 +42,14 @@ _KINDS = {
     422: "invalid_request",
     429: "rate_limit",
 }
-# httpcore's own last two are let out, at times, by the library above it
+# the last two are httpcore's own, which the library above it sometimes lets through
 _CONNECTION = {"APIConnectionError", "TransportError", "NetworkError", "ProtocolError"}
 _CLASSES: tuple[tuple[str, set[str], type[Exception] | tuple[()]], ...] = (
     ("timeout", {"APITimeoutError", "TimeoutException"}, TimeoutError),
     ("connection", _CONNECTION, ConnectionError),
-    # let out by some SDKs when a server sends a page instead of JSON
+    # some SDKs let it through if a server sends a page instead of JSON
     ("unreadable_response", set(), JSONDecodeError),
-    # by which middleware of the anthropic SDK asks for one more try
+    # middleware of the anthropic SDK requests a retry with it
     ("server_error", {"RetryableError"}, ()),
     ("api_error", {"OpenAIError", "AnthropicError", "HTTPError", "InvalidURL"}, ()),
 )
@@ -112,37 +109,31 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that brought no response to judge."""
+    """Why a request brought no response to judge."""
 
     kind: str
     """A stable word: ``timeout``, ``rate_limit``, ``server_error``, …"""
     retryable: bool
     """Whether the same request may succeed later."""
     status_code: int | None = None
-    """HTTP status of the response; None when none came."""
+    """HTTP status of the response; None if there was no response."""
     retry_after: float | None = None
-    """Seconds that the server asked to wait; None when it did not."""
+    """Seconds that the server asked to wait; None if it did not ask."""
     cause: Exception | None = field(default=None, repr=False, compare=False)
     """The exception that was raised; None for an error in a response."""
     error: JSON = field(default=None, repr=False, compare=False)
-    """The body of the response, which may carry what the model wrote."""
+    """The body of the response, which may quote the model."""
     detail: str = ""
-    """What happened, in our own words, safe to log."""
+    """What happened, in words of strictreply; safe to log."""
 
     def __str__(self) -> str:
-        """Return the kind, the HTTP status and the detail.
-
-        The server's own words stay in ``cause``.
-        """
+        """Return the kind, the HTTP status and the detail, without words of the server."""
         kind = self.kind if self.status_code is None else f"{self.kind} (HTTP {self.status_code})"
         return f"{kind}: {self.detail}" if self.detail else kind
 
 
 class ExchangeStopped(Exception):
-    """Raised inside an HTTP exchange that this library itself breaks off.
-
-    ``failure`` says why, in our own words.
-    """
+    """Raised inside an HTTP exchange that strictreply itself ends; ``failure`` says why."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
@@ -150,11 +141,11 @@ class ExchangeStopped(Exception):
 
 
 def classify(error: Exception) -> Failure | None:
-    """Read an exception as a failure of the transport.
+    """Return the failure for an exception of an SDK or an HTTP library.
 
-    Return None when it is a bug that must pass through.
+    None for any other exception, which must be raised.
     """
-    # openai 2 wraps every exception, our own stop too, in APIConnectionError
+    # openai 2 wraps every exception, also our ExchangeStopped, in APIConnectionError
     for one in (error, error.__cause__):
         if isinstance(one, ExchangeStopped):
             return replace(one.failure, cause=error)
@@ -166,7 +157,7 @@ def classify(error: Exception) -> Failure | None:
     names = {base.__name__ for base in type(error).__mro__}
     body = getattr(error, "body", None)
     if "APIError" in names and body:
-        # of an error event of a stream, as the SDK raises it
+        # the SDK raises it for an error event in a stream
         unknown = Failure("malformed_response", retryable=True, error=_words_in(body))
         return replace(failure_in({"error": plain(body)}) or unknown, cause=error)
 
@@ -178,7 +169,7 @@ def classify(error: Exception) -> Failure | None:
 
 
 def failure_of(error: Exception) -> Failure:
-    """Read an exception as a failure of the transport; anything else is raised again."""
+    """Return the failure for an exception; raise the exception if it is not a failure."""
     failure = classify(error)
     if failure is None:
         raise error
@@ -191,19 +182,19 @@ def _by_status(error: Exception, status: int) -> Failure:
     told = cast("Mapping[str, str]", headers if isinstance(headers, Mapping) else {})
     body = getattr(error, "body", None)
     if isinstance(body, list) and len(body) == 1:
-        body = body[0]  # as Gemini's compatible endpoint sends it
+        body = body[0]  # Gemini's compatible endpoint sends it so
 
     if isinstance(body, Mapping):
-        # the openai SDK has what is inside of ``error`` as its body, others the whole
+        # in the openai SDK the body is only the value of ``error``, in others all of it
         inner = body.get("error")
         body = inner if isinstance(inner, Mapping) else body
 
     failure = _failure(status, body)
     if failure.kind == "insufficient_credits" or getattr(error, "code", None) in SPENT:
-        # sent with status 429, too, but waiting does not help
+        # may have status 429, but waiting does not help
         return Failure("insufficient_credits", retryable=False, status_code=status, cause=error)
 
-    # the server knows better than its status, as the SDK has it
+    # the header takes precedence over the status, as in the SDK
     said = {"true": True, "false": False}.get(told.get("x-should-retry", ""))
     retryable = failure.retryable if said is None else said
     wait = retry_after(told)
@@ -212,9 +203,9 @@ def _by_status(error: Exception, status: int) -> Failure:
 
 
 def failure_in(error: object) -> Failure | None:
-    """Read the error that a response holds as if its HTTP status had said so.
+    """Return the failure for the error in a response, as if it had come as an HTTP status.
 
-    None when there is none, or it names no status.
+    None if there is no error, or if it names no status.
     """
     if not error:
         return None
@@ -227,7 +218,7 @@ def failure_in(error: object) -> Failure | None:
 
 
 def _failure(status: int, error: object) -> Failure:
-    """Return the failure of an error with its status."""
+    """Return the failure for a status and an error."""
     said = _words_in(error)
     accounts = accounts_of(error)
     words = [peek(one, name) for one in accounts for name in ("code", "type")]
@@ -249,7 +240,7 @@ def _failure(status: int, error: object) -> Failure:
 
 
 def _status_told(error: object) -> int | None:
-    """Return the HTTP status that an error names, by its number or by a word for it."""
+    """Return the HTTP status that an error names, as a number or by a word."""
     accounts = accounts_of(error)
     for account in accounts:
         for name in _NUMBERS:
@@ -275,7 +266,7 @@ def _status_told(error: object) -> int | None:
 
 
 def _is_too_long(error: object) -> bool:
-    """Return whether an error says that what was sent is longer than the model's context."""
+    """Return whether an error says that the request exceeds the model's context."""
     for account in accounts_of(error):
         words = [*(peek(account, name) for name in ("code", "type")), meaning_of(account)]
         if any(isinstance(word, str) and word_of(word) in _TOO_LONG_WORDS for word in words):
@@ -287,12 +278,12 @@ def _is_too_long(error: object) -> bool:
 
 
 def _is_thought_mismatch(accounts: Iterable[object]) -> bool:
-    """Return whether an error says that a signed thought came back otherwise than it was made."""
+    """Return whether an error says that a signed thought was sent back changed."""
     return any(_THOUGHTS.search(message_of(one)[:_MOST_WORDS]) for one in accounts)
 
 
 def _words_in(body: object) -> JSON:
-    """Return what the body of an error says, as plain JSON; None when it says nothing."""
+    """Return the body of an error as plain JSON; None if it is empty."""
     if isinstance(body, Mapping):
         return plain(body)
 
@@ -300,9 +291,9 @@ def _words_in(body: object) -> JSON:
 
 
 def wait_in(accounts: Iterable[object]) -> float | None:
-    """Return the seconds to wait that an error tells, in its details or its words.
+    """Return the seconds to wait from the details or the text of an error.
 
-    None when it tells none, or more than a day.
+    None if it has none, or more than a day.
     """
     for account in accounts:
         for told in (*_delays(account), *_waits(message_of(account)[:_MOST_WORDS])):
@@ -328,9 +319,9 @@ def _waits(message: str) -> Iterator[str]:
 
 
 def duration(text: str) -> float | None:
-    """Return the seconds of a duration at the beginning of a text, such as ``1m2.5s``.
+    """Return the seconds of a duration at the start of a text, such as ``1m2.5s``.
 
-    None when there is none, or more than a day.
+    None if there is none, or if it is more than a day.
     """
     seconds = 0.0
     at = 0
@@ -344,11 +335,11 @@ def duration(text: str) -> float | None:
 def retry_after(
     headers: Mapping[str, str], *, clock: Callable[[], float] = time.time
 ) -> float | None:
-    """Return the seconds to wait that the headers name; None when they name none.
+    """Return the seconds to wait from the headers; None if they have none.
 
     The headers are ``retry-after-ms``, and ``Retry-After`` as seconds or a date (RFC 9110 §10.2.3).
     A date counts from the response's own ``Date``, else from ``clock`` (seconds since the epoch).
-    What is malformed, negative or not finite counts as absent.
+    Malformed, negative and non-finite values are ignored.
     """
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -377,7 +368,7 @@ def _date(value: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(value)
     except (AttributeError, TypeError, ValueError, OverflowError):
-        return None  # the first is raised for what is not a text
+        return None  # AttributeError is raised if the value is not a text
 
-    # without a zone it is not a point in time
+    # a date without a time zone is ambiguous
     return date if date.tzinfo is not None else None

@@ -1,49 +1,49 @@
-"""The loop: send a request, judge the reply, correct it, until one fits or a budget ends it.
+"""The loop: send a request, judge the reply, and correct it, until one fits or a budget ends it.
 
-The loop does no I/O: it yields effects (:data:`Effect`) and is sent events (:data:`Event`). So one
-loop serves sync and async clients, streams, files of a provider's batch and tests.
+The loop does no I/O: it yields effects (:data:`Effect`) and receives events (:data:`Event`). So the
+same loop serves sync and async clients, streams, files of a provider's batch, and tests.
 
-Each effect is answered by one event, and what follows depends on both:
+Each effect is answered by one event, and both decide what follows:
 
 =========  ====================  =================================================================
 effect     event                 what follows
 =========  ====================  =================================================================
-Call       Replied or Failed     Check, when the reply fits and a called tool has a check of its
-                                 own; else Notify
-Check      Checked               Notify; the reply no longer fits when the check found a fault
-Notify     Noted                 Settled, when the reply fits; HandedOn, when none of its faults is
-                                 enforced. Call, when the endpoint refused what
-                                 we had added: the same request without it. Else the policy says:
-                                 Ended, or once more, by the next three and a Call
-Claim      Noted                 only before a repeat of a call that failed: Ended, when the
-                                 client's budget of repeats is empty
-Sleep      Noted                 only when the policy or the server asks for a pause
-Consult    Consulted             only when a human is to write the correction: Ended without one
+Call       Replied or Failed     Check, if the reply fits and a called tool has its own check;
+                                 otherwise Notify
+Check      Checked               Notify; the reply no longer fits if the check found a fault
+Notify     Noted                 Settled, if the reply fits; HandedOn, if none of its faults is
+                                 enforced; Call, if the endpoint rejected an addition of
+                                 strictreply (the same request without it). Otherwise the policy
+                                 decides: Ended, or the next three effects and a Call
+Claim      Noted                 only before a failed call is repeated: Ended, if the client's
+                                 budget of repeats is empty
+Sleep      Noted                 only if the policy or the server requests a pause
+Consult    Consulted             only if a human writes the correction: Ended without one
 =========  ====================  =================================================================
 
-A pass of the loop is one Call and one Notify, and one attempt: watchers hear of every request that
-was made, also of the last. Each event says how many seconds it took; their sum is held against the
-deadline behind every event, so that a reply which fits too late is dropped, and nothing that was
-spent on it is lost from the story.
+A pass of the loop is one Call, one Notify and one attempt: the watchers get every attempt,
+including the last. Each event says how many seconds it took. Their sum is compared with the
+deadline after every event, so a reply that fits too late is discarded, and its attempt still counts
+all that was spent.
 
-What a Call brought is one of five (:data:`Judged`), and each has only what can be true of it:
+The result of a Call is one of five (:data:`Judged`):
 
 =============  =======================================  ==========================================
 judged         when                                     what the policy may do
 =============  =======================================  ==========================================
 Fits           the reply fits, in time, and its checks  nothing: it is accepted
                found no fault
-Unfit          a message came that does not fit: as it  a correction of it, or an end
-               came, spliced into the frozen one, or a
-               part that could not be spliced
-LimitRefused   the server refused the token limit that  the last correction once more, with a
-               a correction had raised                  lower limit; the reply that it answers
-                                                        counts as cut
-Paused         the API paused the turn          the turn as it came, to be continued: what
-                                                comes is judged behind it
-NoReply        the call failed; what came is no whole   the same request once more, or an end
-               completion, or only what ends the call;
-               or a reply fits too late
+Unfit          a message does not fit: on its own,      correct it, or end the call
+               merged into the frozen reply, or as a
+               part that could not be merged
+LimitRefused   the server rejected a token limit that   send the last correction again with a
+               a correction had raised                  lower limit; the reply that it corrects
+                                                        counts as cut off
+Paused         the API paused the turn                  send the turn back to be continued; the
+                                                        continuation is judged together with it
+NoReply        the call failed, the response is not a   send the same request again, or end the
+               complete completion, the response ends   call
+               the call, or a reply fits too late
 =============  =======================================  ==========================================
 """
 
@@ -115,14 +115,14 @@ from strictreply.wires._wire import Opened
 AsksFor: TypeAlias = Literal["reply", "calls", "part"]
 
 _TOO_LATE = Failure("deadline", retryable=False)
-"""The failure of a valid reply that was ready only after the deadline: it is dropped."""
+"""The failure of a valid reply that was ready only after the deadline, and is discarded."""
 
 _NO_FAULT = Invalid(())
 
 _KEEPING = frozenset(
     {Code.TOOL_SWITCHED, Code.REPLY_TRUNCATED, Code.CALL_UNREADABLE, Code.REPLY_UNREADABLE}
 )
-"""Faults of a scoped reply after which the frozen message stays as it was."""
+"""Faults of a scoped reply after which the frozen reply does not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,27 +130,27 @@ class Call:
     """Effect: send a request."""
 
     request: JSONObject = field(repr=False)
-    """The body of the request, as its API takes it."""
+    """The body of the request, in the form of its API."""
     timeout: float | None = None
     """Seconds until the deadline; None means no deadline."""
     asks_for: AsksFor = "reply"
-    """What comes: a whole reply, some of its calls, or one value of its arguments or its answer."""
+    """What is requested: a whole reply, some calls, or one value of arguments or an answer."""
     corrects: bool = False
-    """Whether the request holds a correction."""
+    """Whether the request contains a correction."""
     model: object = None
-    """The model that is asked."""
+    """The model of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Effect: wait so many seconds."""
+    """Effect: wait for some seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Effect: call the watchers with an attempt that is over."""
+    """Effect: call the watchers with a finished attempt."""
 
     attempt: Attempt
 
@@ -173,16 +173,16 @@ class Replied:
     before: float = 0.0
     """Seconds between the last event and the call."""
     fault: Issue | None = None
-    """What ended the reading of a stream before its own end; None for nothing."""
+    """The fault that ended the reading of a stream early; None for none."""
     stopped_early: StoppedEarly | None = None
-    """Where the stream was closed by us; None when it was not."""
+    """Where strictreply closed the stream; None if it did not."""
     is_behind_text: bool = False
     """Whether some text of the streamed reply has reached the caller.
 
-    Only the calls beside it can then still be fixed.
+    If so, only its calls can still be fixed.
     """
     lenient: tuple[str, ...] = ()
-    """The ways of servers that were read as the API's, by name."""
+    """Names of the deviations of the server that were accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +198,12 @@ class Failed:
     is_behind_text: bool = False
     """Whether some text of the streamed reply has reached the caller."""
     cut: JSON = field(default=None, repr=False)
-    """The response as far as it came of a stream that broke off; None when nothing came."""
+    """The part of the response that a broken stream delivered; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Event: the wait is over, the watchers were called, or a repeat was ``granted`` or not.
+    """Event: the wait is over, the watchers were called, or a repeat was ``granted`` or refused.
 
     ``seconds`` is how long that took.
     """
@@ -223,13 +223,13 @@ class Settled:
     reply: AssistantReply
     """The reply."""
     response: JSONObject = field(repr=False)
-    """The response that carries it."""
+    """The response that contains it."""
     attempts: tuple[Attempt, ...]
     """All attempts, in order."""
     spliced: bool = False
-    """Whether the message in the response is not as it came.
+    """Whether strictreply changed the message in the response.
 
-    An id or a form was changed, or it holds parts of several replies.
+    It changed an id or the form of the message, or merged parts of several replies.
     """
     turn: Message = field(default_factory=dict, repr=False)
     """The assistant's turn for the next request, with its thoughts."""
@@ -239,8 +239,8 @@ class Settled:
 class Ended:
     """Outcome: no reply fits.
 
-    ``failure`` is why the last call brought no reply, None where it brought one. ``tool`` is the
-    tool whose arguments alone were wrong, None where more was wrong.
+    ``failure`` is why the last call brought no reply; None if it brought one. ``tool`` is the tool,
+    if only its arguments were wrong.
     """
 
     end: End
@@ -251,10 +251,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class HandedOn:
-    """Outcome: a reply that does not fit, and of whose faults none is enforced."""
+    """Outcome: a reply that does not fit, but none of whose faults is enforced."""
 
     response: JSONObject = field(repr=False)
-    """The response that carries it."""
+    """The response that contains it."""
     attempts: tuple[Attempt, ...]
     """All attempts, in order."""
     spliced: bool = False
@@ -271,85 +271,82 @@ class Fits:
     verdict: Valid
     """The reply, and the lenient steps that were needed to read it."""
     draft: Draft
-    """The reply as it was judged: what was asked for alone is spliced into the frozen one."""
+    """The reply that was judged; a part that was retried is merged into the frozen reply."""
     own: Draft
-    """The reply as it came."""
+    """The reply in the response."""
     is_exact: bool
-    """Whether ``draft`` says what the response says, letter for letter."""
+    """Whether ``draft`` has exactly the text and calls of the response."""
     response: JSON = field(repr=False)
     """The response as plain JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """A message came that does not fit the contract; a correction can say why."""
+    """A message does not fit the contract; a correction can say why."""
 
     verdict: Invalid
     """The faults, and the lenient steps that were needed to read it."""
     draft: Draft
-    """The message as it was judged."""
+    """The message that was judged."""
     own: Draft
-    """The message as it came."""
+    """The message in the response."""
     response: JSON = field(repr=False)
     """The response as plain JSON."""
     is_part: bool = False
-    """Whether it is a part that could not be spliced into the frozen reply.
+    """Whether it is a part that could not be merged into the frozen reply.
 
-    It did not fit there, or was cut at the token limit.
+    It did not fit there, or was cut off at the token limit.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class LimitRefused:
-    """The server refused the token limit that a correction had raised."""
+    """The server rejected the token limit that a correction had raised."""
 
     verdict: Invalid
-    """The faults of the reply that was corrected, which counts as cut."""
+    """The faults of the reply that was corrected, which counts as cut off."""
     draft: Draft
-    """That reply as it was judged."""
+    """That reply, as it was judged."""
     own: Draft
-    """That reply as it came."""
+    """That reply, as in its response."""
     response: JSON = field(repr=False)
-    """The error of the server; None when it sent none."""
+    """The error of the server; None if it sent none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The API paused the turn: it goes on when it is sent back."""
+    """The API paused the turn; it continues when the turn is sent back."""
 
     verdict: Invalid
-    """That it is not whole, and the lenient steps that were needed to read it."""
+    """The issue that it is incomplete, and the lenient steps that were needed to read it."""
     draft: Draft
-    """The turn so far, with all that was continued before."""
+    """The turn so far, with earlier continuations."""
     response: JSON = field(repr=False)
     """The response as plain JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoReply:
-    """Nothing came that a correction could be about."""
+    """There is no reply to correct."""
 
     response: JSON = field(default=None, repr=False)
-    """The response as plain JSON; None when none came."""
+    """The response as plain JSON; None if there was none."""
     verdict: Invalid = _NO_FAULT
-    """What is wrong with the response; no fault when none came, or a reply that fits too late."""
+    """The faults of the response; empty without a response, or for a reply that fits too late."""
     failure: Failure | None = None
-    """Why the call failed, or what the error in the response says of the request.
-
-    None where a response says nothing of that.
-    """
+    """Why the call failed, or the failure that an error in the response reports; else None."""
 
 
 Judged: TypeAlias = Fits | Unfit | LimitRefused | Paused | NoReply
 
 
 def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
-    """Ask until a reply fits the contract, or the policy ends it."""
+    """Send requests until a reply fits the contract, or the policy ends the call."""
     attempts: tuple[Attempt, ...] = ()
     spent = 0.0
     turn: Turn = first_turn(ask)
-    begun: Draft | None = None  # of a turn that the API has paused
-    is_told = False  # whether some text of that has reached the caller
+    begun: Draft | None = None  # the turn so far, if the API paused it
+    is_told = False  # whether some text of it has reached the caller
 
     while True:
         if isinstance(turn, Resend):
@@ -409,7 +406,7 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
 
 
 def _knowing(ask: CallPlan, attempt: Attempt) -> CallPlan:
-    """Return a call that knows what the server did not hold its last reply to."""
+    """Return the plan with the constraints that the server ignored in its last reply."""
     unheld = unheld_by((attempt,))
     return replace(ask, unheld=ask.unheld | unheld) if unheld else ask
 
@@ -417,7 +414,7 @@ def _knowing(ask: CallPlan, attempt: Attempt) -> CallPlan:
 def observed_flow(
     ask: CallPlan, sent: JSONObject, event: Replied | Failed
 ) -> Generator[Check, Checked, Attempt]:
-    """Judge what the client's own call has brought, and return its attempt; nothing is sent."""
+    """Judge the result of the client's own call, and return its attempt; send nothing."""
     turn = FirstRequest(ask.base)
     flow: Any = _judged_with_checks(ask, turn, sent, event, 0.0, None)
     judged, _ = yield from flow
@@ -426,9 +423,9 @@ def observed_flow(
 
 
 def _observed(attempt: Attempt, judged: Judged) -> Attempt:
-    """Return an attempt whose reply is handed on, whatever its faults."""
+    """Return the attempt of a reply that the caller gets in spite of its faults."""
     if isinstance(judged, Paused):
-        # the caller goes on with it, as with any turn that the API pauses
+        # the caller continues it, like any paused turn
         return replace(attempt, issues=())
 
     if not attempt.issues or attempt.failure is not None:
@@ -438,10 +435,10 @@ def _observed(attempt: Attempt, judged: Judged) -> Attempt:
 
 
 def _is_handed_on(ask: CallPlan, event: Replied | Failed, judged: Judged) -> bool:
-    """Return whether a reply that does not fit is handed on, as only some tools are enforced.
+    """Return whether the caller gets an invalid reply, because only some tools are enforced.
 
-    What a stream broke off in is never: it cannot be written as it came. Nor is what no API sends,
-    which the SDK would make no object of.
+    A reply whose stream broke off is never passed on, because it cannot be written unchanged. A
+    response that no API sends is not, either, because the SDK cannot make an object of it.
     """
     if ask.enforced is None or isinstance(judged, Fits | LimitRefused):
         return False
@@ -456,7 +453,7 @@ def _is_handed_on(ask: CallPlan, event: Replied | Failed, judged: Judged) -> boo
 
 
 def _handed_on(ask: CallPlan, judged: Judged, attempts: tuple[Attempt, ...]) -> HandedOn:
-    """Return a reply as it came, or with what was retried of it alone in its place."""
+    """Return the reply unchanged, or with its retried part merged in."""
     response: JSONObject = judged.response if isinstance(judged.response, dict) else {}
     is_spliced = isinstance(judged, Unfit) and judged.draft is not judged.own
     if isinstance(judged, Unfit) and is_spliced:
@@ -466,12 +463,12 @@ def _handed_on(ask: CallPlan, judged: Judged, attempts: tuple[Attempt, ...]) -> 
 
 
 def _continued(ask: CallPlan, request: Request, begun: Draft) -> Request:
-    """Return a request that ends with a turn that the API has paused."""
+    """Return a request that ends with the paused turn."""
     return replace(request, behind=(*request.behind, ask.wire.replay.written(begun)))
 
 
 def _tool_alone(bad: BadReply | None) -> str | None:
-    """Return the tool whose arguments alone were wrong; None where more was wrong."""
+    """Return the tool if only its arguments were wrong, else None."""
     if bad is None or bad.scope is None or bad.scope.only is None:
         return None
 
@@ -486,7 +483,7 @@ def _decided(
     event: Replied | Failed,
     bad: BadReply | None,
 ) -> NextStep:
-    """Return what the policy does next; behind text that went out only calls can be fixed."""
+    """Return the policy's decision; after text has reached the caller, only calls can be fixed."""
     has_scoped_calls = bad is not None and bad.scope is not None and bool(bad.scope.calls)
     step = ask.policy.next_step(
         attempts,
@@ -506,9 +503,9 @@ def _decided(
 def _called(
     ask: CallPlan, turn: Asked, sent: JSONObject, spent: float, begun: Draft | None
 ) -> Generator[Effect, Event, tuple[Replied | Failed, Judged, float]]:
-    """Make one call and judge what it brought.
+    """Make one call and judge its result.
 
-    Return the event, the judgement, and the seconds that are spent in all.
+    Return the event, the judgement, and the total seconds so far.
     """
     scope = turn.scope if isinstance(turn, Correction) else None
     asks_for = "part" if _demanded(turn) is not None else _asks_for(ask, scope)
@@ -529,9 +526,9 @@ def _judged_with_checks(
     spent: float,
     begun: Draft | None,
 ) -> Generator[Effect, Event, tuple[Judged, float]]:
-    """Judge what a call brought, by the checks of its tools, too.
+    """Judge the result of a call, including the tools' own checks.
 
-    Return the judgement, and the seconds that are spent in all.
+    Return the judgement, and the total seconds so far.
     """
     judged = _judge_event(ask, turn, sent, event, begun)
     if isinstance(event, Replied) and event.lenient:
@@ -557,7 +554,7 @@ def _judged_with_checks(
 
 
 def _demanded(turn: Asked) -> Contract | None:
-    """Return what was asked for as a constrained answer; None where nothing was."""
+    """Return the contract of a call that was requested as a constrained answer, else None."""
     return turn.demanded if isinstance(turn, Correction) else None
 
 
@@ -572,9 +569,9 @@ def _asks_for(ask: CallPlan, scope: Scope | None) -> AsksFor:
 def _prepared(
     ask: CallPlan, step: Again, consult: Consult | None, spent: float
 ) -> Generator[Effect, Event, tuple[NextStep, float]]:
-    """Prepare the next request: claim a repeat of the transport's, wait, ask a human.
+    """Prepare the next request: claim a repeat, wait, and ask a human, as far as needed.
 
-    Return the step, or the end that came instead, and the seconds that are spent in all.
+    Return the step, or the end of the call instead, and the total seconds so far.
     """
     if step.tier == 0 and ask.policy.retry_budget is not None:
         claimed = yield Claim(ask.policy.retry_budget)
@@ -608,16 +605,16 @@ def _judge_event(
     event: Replied | Failed,
     begun: Draft | None,
 ) -> Judged:
-    """Judge what a call brought.
+    """Judge the result of a call.
 
-    What continues a turn stands behind what was ``begun`` of it; the reply to a scoped ask is
-    spliced into the frozen one.
+    The continuation of a turn is appended to what was ``begun``. A reply to a scoped request is
+    merged into the frozen reply.
     """
     if isinstance(event, Failed):
         if error_code(event.failure.error) is Code.ENVELOPE_ERROR:
             return _judge_failure(turn, event.failure)
 
-        # the error speaks of what the model wrote: it is judged as a reply
+        # the error quotes what the model wrote, so it is judged as a reply
         response: JSON = {"error": event.failure.error}
     else:
         response = event.response
@@ -635,7 +632,7 @@ def _judge_event(
     own = opened.draft
     opened = restored(ask.contract, turn.request, opened)
     if opened.is_bare:
-        no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a whole response")
+        no_response = Issue.of(Code.ENVELOPE_MALFORMED, expected="a complete response")
         return NoReply(response, Invalid((no_response,)))
 
     draft = opened.draft
@@ -661,7 +658,7 @@ def _judge_event(
 
 
 def _behind(ask: CallPlan, begun: Draft | None, draft: Draft | None) -> Draft | None:
-    """Return what came of a turn behind what was begun of it."""
+    """Return a turn with the draft appended to what was begun."""
     join = ask.wire.replay.joined
     return draft if begun is None or draft is None or join is None else join(begun, draft)
 
@@ -669,7 +666,7 @@ def _behind(ask: CallPlan, begun: Draft | None, draft: Draft | None) -> Draft | 
 def _broken(
     verdict: Invalid, written: Draft | None, response: JSON, failure: Failure | None = None
 ) -> Unfit | NoReply:
-    """Judge a response that holds no whole reply, by what the model had ``written`` of one."""
+    """Judge a response without a complete reply, by the part that the model had ``written``."""
     is_lost = any(issue.remedy is Remedy.RESEND for issue in verdict.issues)
     if written is None or is_lost:
         return NoReply(response, verdict, failure)
@@ -678,7 +675,7 @@ def _broken(
 
 
 def _read_as_call(ask: CallPlan, demanded: Contract, opened: Opened) -> Opened | Invalid:
-    """Read the text of a reply as the call that it says; the API may have called its own tool."""
+    """Read the text of a reply as a call, unless the API called one of its own tools."""
     if opened.served or opened.server_calls:
         return opened
 
@@ -695,7 +692,7 @@ def _read_as_call(ask: CallPlan, demanded: Contract, opened: Opened) -> Opened |
 
 
 def _spliced(contract: Contract, scope: Scope | None, opened: Opened) -> Opened | Invalid:
-    """Put what was asked for alone into the frozen reply of its scope."""
+    """Merge a retried part into the frozen reply of its scope."""
     if scope is None:
         return opened
 
@@ -705,7 +702,7 @@ def _spliced(contract: Contract, scope: Scope | None, opened: Opened) -> Opened 
 
     draft, steps = spliced
     if draft is opened.draft:
-        return opened  # a whole reply came instead of a part
+        return opened  # the model sent a whole reply instead of a part
 
     lenient = (*opened.lenient, *steps)
     return replace(opened, draft=draft, lenient=lenient, is_exact=False)
@@ -714,11 +711,11 @@ def _spliced(contract: Contract, scope: Scope | None, opened: Opened) -> Opened 
 def _judge_draft(
     ask: CallPlan, turn: Asked, opened: Opened, own: Draft, response: JSON
 ) -> Fits | Unfit:
-    """Judge a reply; ids that are taken are numbered where no retry could change them.
+    """Judge a reply; add numbers to ids that are already taken, if a retry could not change them.
 
-    An id that is taken is refused once, since a model may have copied it. A server that counts anew
-    in every reply would send it again, whatever we ask. So it is numbered from then on, also where
-    the conversation shows such a server, and where the id was not written by a model.
+    A taken id is rejected once, because the model may have copied it. A server that restarts its
+    ids in every reply would send it again after any retry, so from then on the id gets a number.
+    That is also done if the conversation shows such a server, or if the model did not write the id.
     """
     draft = opened.draft
     if not draft.calls or ask.contract.ids_may_repeat:
@@ -745,7 +742,7 @@ def _judge_draft(
 
 
 def _with_prefill(ask: CallPlan, turn: Asked, opened: Opened) -> Opened:
-    """Return a reply with what the caller has begun it with, where only the whole can be read."""
+    """Return a reply with the caller's prefill before it, if only the whole can be read."""
     is_read = ask.contract.channel == "text" or ask.contract.answer.schema is not None
     if not is_read or isinstance(turn, Correction) or opened.draft.calls:
         return opened
@@ -762,7 +759,7 @@ def _judged(verdict: Verdict, opened: Opened, own: Draft, response: JSON) -> Fit
 
 
 def _judge_failure(turn: Asked, failure: Failure) -> LimitRefused | NoReply:
-    """Judge a failure: the server may have refused a token limit that we had raised."""
+    """Judge a failure: the server may have rejected a token limit that a correction had raised."""
     is_refused = failure.kind in ("invalid_request", TOO_LONG)
     if not is_refused or not isinstance(turn, Correction) or not turn.raises:
         return NoReply(failure=failure)
@@ -776,7 +773,7 @@ def _judge_failure(turn: Asked, failure: Failure) -> LimitRefused | NoReply:
 
 
 def _written_in(response: JSON, verdict: Invalid) -> Draft | None:
-    """Return what the model wrote where no reply came; None when the model has nothing to fix."""
+    """Return what the model wrote, from an error; None if the model has nothing to fix."""
     if all(issue.remedy in {Remedy.RESEND, Remedy.STOP} for issue in verdict.issues):
         return None
 
@@ -786,7 +783,7 @@ def _written_in(response: JSON, verdict: Invalid) -> Draft | None:
 def _bad(
     ask: CallPlan, turn: Asked, event: Replied | Failed, judged: Unfit | LimitRefused
 ) -> BadReply:
-    """Return what was wrong, and what alone is to be retried."""
+    """Return the invalid reply with its faults, and the part that can be retried by itself."""
     before = turn.answers if isinstance(turn, Correction) else None
     frozen = turn.scope if isinstance(turn, Correction) else None
     issues = judged.verdict.issues
@@ -797,15 +794,15 @@ def _bad(
     was_bound = before is not None and before.is_bound
     is_bound = was_bound or replay.is_bound(own) or replay.are_bound(ask.base.conversation)
     if before is not None and not was_bound:
-        # its thoughts are bound to a request that is not repeated
+        # its thoughts are bound to a request that will not be repeated
         own = replay.with_thoughts(own, None)
 
-    words = words_of(draft)  # before a frozen reply takes its place
+    words = words_of(draft)  # before a frozen reply replaces it
     repeats = 0
     if before is not None:
         repeats = before.repeats + (1 if before.words == words else 0)
 
-    # one value was asked for, now or before: from now on the whole document is
+    # after a request for one value, the next one is for the whole document
     was_whole = before is not None and before.whole
     whole = was_whole or (frozen is not None and frozen.place != "")
 
@@ -814,12 +811,12 @@ def _bad(
     if frozen is None or not keeps_frozen:
         scope = _scope(ask, draft, issues, whole=whole, is_bound=is_bound)
     elif not frozen.place:
-        # the calls that were asked for were switched, refused or cut: they are asked for once more
+        # the requested calls were switched, rejected or cut off: they are requested again
         draft = frozen.draft
         issues = tuple(dict.fromkeys((*issues, *frozen.issues)))
         scope = frozen
     else:
-        # one value was asked for in vain: the faults of its document are corrected as before
+        # the request for one value failed: correct the faults of the whole document
         cuts = [issue for issue in issues if issue.remedy is Remedy.SHORTEN]
         scope = _scope(ask, frozen.draft, frozen.issues, whole=True, is_bound=is_bound)
         draft = frozen.draft
@@ -832,7 +829,7 @@ def _bad(
         scope,
         limit_refused=isinstance(judged, LimitRefused),
         whole=whole,
-        # there may have been calls behind the one that was stopped
+        # there may have been calls after the one at which the stream was stopped
         may_miss=was_stopped and ask.contract.parallel,
         words=words,
         repeats=repeats,
@@ -847,11 +844,11 @@ def _bad(
 def _scope(
     ask: CallPlan, draft: Draft, issues: tuple[Issue, ...], *, whole: bool, is_bound: bool
 ) -> Scope | None:
-    """Return the part of the reply that can be retried alone; None when there is none.
+    """Return the part of the reply that can be retried by itself; None if there is none.
 
-    With ``whole`` no single value is, nor where the request ``is_bound`` to stay as it is.
+    A single value is never retried by itself if ``whole``, or if the request ``is_bound``.
     """
-    # the server keeps each reply as it came, so that none may be put together of several
+    # the server stores each reply unchanged, so replies must not be merged
     if ask.base.is_kept:
         return None
 
@@ -859,7 +856,7 @@ def _scope(
         return scope_of(ask.contract, draft, issues)
 
     is_narrow = not ask.policy.keep_prompt_cache
-    # what is asked for alone needs another format than the caller's, which only "narrow" may change
+    # a part needs another format than the caller's, which only a narrowed request may change
     payload = is_narrow or not has_schema(ask.base)
 
     return scope_of(ask.contract, draft, issues, parts=is_narrow and not whole, payload=payload)
@@ -902,7 +899,7 @@ def _attempt(
 
 
 def _usage(ask: CallPlan, sent: JSONObject, event: Replied | Failed, judged: Judged) -> Usage:
-    """Return the tokens of an attempt, estimated where a reply came without a count."""
+    """Return the tokens of an attempt; estimate them if the reply has no count."""
     names = ask.wire.usage
     response = judged.response
     if isinstance(event, Failed) and event.cut is not None:
@@ -923,7 +920,7 @@ def _usage(ask: CallPlan, sent: JSONObject, event: Replied | Failed, judged: Jud
 
 
 def _accepted(ask: CallPlan, turn: Asked, fits: Fits, attempts: tuple[Attempt, ...]) -> Settled:
-    """Return the reply in the response that carries it, as if the first one had been valid."""
+    """Return the reply in its response, as if the first reply had been valid."""
     response: JSONObject = fits.response if isinstance(fits.response, dict) else {}
     draft = fits.draft
     wire = ask.wire
@@ -935,7 +932,7 @@ def _accepted(ask: CallPlan, turn: Asked, fits: Fits, attempts: tuple[Attempt, .
         draft = settled
 
     if isinstance(turn, Correction) and (turn.answers.is_bound or wire.replay.is_bound(draft)):
-        # thoughts behind a correction are bound to it, and the caller's history has none
+        # thoughts after a correction are bound to it, and the caller's history has no correction
         draft = wire.replay.with_thoughts(draft, turn.first if draft.calls else None)
         is_spliced = True
 

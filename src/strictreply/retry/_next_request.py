@@ -1,6 +1,6 @@
-"""Retrying as data, for those who send requests themselves.
+"""Retries as data, for programs that send requests themselves.
 
-The flow is played again with every response so far.
+The flow is replayed with all responses so far.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ A = TypeVar("A")
 
 
 class _Asked(dict[str, Any]):
-    """A request that knows the caller's own, what came so far and how to go on.
+    """A request that remembers the caller's request, earlier responses and settings.
 
-    Once it is sent, stored or copied, it is a request like any other.
+    A sent, stored or copied request is a plain one.
     """
 
     base: Mapping[str, Any]
@@ -61,21 +61,21 @@ class _Asked(dict[str, Any]):
 
 
 class _Unanswered(Exception):
-    """Raised where the flow asks for a response that has not come yet, with its request."""
+    """Raised at the first request without a response; it carries the request."""
 
 
 @dataclass(slots=True)
 class _Played:
-    """Performs the effects of a flow from responses that are there already."""
+    """Performs the effects of a flow with responses that already exist."""
 
     responses: Iterator[object]
     """The responses, in order."""
     limits: Limits
     """The size limits of a reply."""
     given: Iterator[Consulted]
-    """What humans said when these responses were played before."""
+    """The answers of humans when these responses were replayed before."""
     advice: tuple[Consulted, ...] = ()
-    """What humans have said so far."""
+    """The answers of humans so far."""
     attempts: tuple[Attempt, ...] = ()
     """All attempts so far."""
     wait: float = 0.0
@@ -111,7 +111,7 @@ def next_request(
     steering: Steering | None,
     api: Api | str | None,
 ) -> NextRequest[A]:
-    """Play the flow with these responses; see :meth:`Contract.next_request`."""
+    """Replay the flow with these responses; see :meth:`Contract.next_request`."""
     base: Mapping[str, Any] = request
     wire = wire_for(request, responses) if api is None else wire_named(api)
     advice: tuple[Consulted, ...] = ()
@@ -152,7 +152,7 @@ def next_request(
     unasked = sum(1 for _ in left)
     if unasked:
         raise ContractError(
-            f"{unasked} of {len(responses)} responses are left over: the call had ended before them"
+            f"{unasked} of {len(responses)} responses are left over: the call ended before them"
         )
 
     attempts = outcome.attempts
@@ -160,7 +160,7 @@ def next_request(
         verdict = Valid(outcome.reply, attempts[-1].lenient)
         return NextRequest(verdict, completion=outcome.response, attempts=attempts)
 
-    ended = cast("Ended", outcome)  # nothing is handed on where everything is enforced
+    ended = cast("Ended", outcome)  # if everything is enforced, no invalid reply is passed on
     error = ended.end.error(attempts, ended.failure, ended.tool)
     return NextRequest(_verdict(attempts), error=error, attempts=attempts)
 
@@ -173,9 +173,9 @@ def _verdict(attempts: tuple[Attempt, ...]) -> Invalid | None:
 
 
 def undressed(contract: Contract, request: Request) -> Request:
-    """Return the caller's request without what only repeats the contract.
+    """Return the caller's request without the parts that only repeat the contract.
 
-    The contract's own tools and answer have types, those of a request do not.
+    The contract's own tools and answer have types, the request's do not.
     """
     tools = request.given_tools
     if contract.tools and isinstance(tools, list):

@@ -1,12 +1,12 @@
-"""When to retry, after which wait and with which step of escalation; when to stop, and how.
+"""Decides what follows an invalid or failed attempt: a retry, a repeat, or the end of the call.
 
-:data:`POLICY` is the whole of it: what follows which fault, one row each, and of the rows that hold
-the first. A row of a budget (:class:`Budget`) says all of that budget. So a new budget is a field
-of :class:`RetryPolicy`, a row, and the function by which the row finds that it is spent.
+:data:`POLICY` is a table: the first row whose condition holds decides. The row of a budget
+(:class:`Budget`) also has its default and description. To add a budget, add a field to
+:class:`RetryPolicy`, a row, and the condition under which the budget is exhausted.
 
-Either way once more is subject to the budgets of the whole call: ``deadline``,
-``max_tokens_total``, ``max_cost``, ``stop``. A correction that was lost on the way, or that the
-endpoint refused, was never answered: it does not count against ``max_retries``.
+Each further request is subject to the budgets of the whole call: ``deadline``,
+``max_tokens_total``, ``max_cost``, ``stop``. A correction that was lost in transport, or that the
+endpoint rejected, was never answered: it does not count against ``max_retries``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ESCALATION_TIER = 3
 STEPS = ("forced_tool", "response_format", "constrained_call", "model", "human")
 
 Step: TypeAlias = "str | Mapping[str, Any]"
-"""One of :data:`STEPS`, where the models are ``model:<name>``, or keywords of the request."""
+"""One of :data:`STEPS` (a model is ``model:<name>``), or keywords of the request."""
 
 Stop: TypeAlias = Callable[[RetryCallState], bool]
 """A tenacity stop, such as ``stop_after_attempt(3) | stop_after_delay(20)``."""
@@ -51,22 +51,22 @@ Stop: TypeAlias = Callable[[RetryCallState], bool]
 Wait: TypeAlias = Callable[[RetryCallState], float]
 """A tenacity wait, such as ``wait_random_exponential(max=10)``."""
 
-_LEAST_SECONDS = 0.001  # less counts as none: timers of the system may end that much early
-_MOST_SECONDS = 1e8  # three years: a socket takes no timeout that is without end
+_LEAST_SECONDS = 0.001  # less counts as none: system timers may fire that much early
+_MOST_SECONDS = 1e8  # three years: sockets do not accept an infinite timeout
 
 DEFAULT_TRANSPORT_RETRIES = 2
-"""The repeats of a failed call where neither the policy nor the client has a number."""
+"""The repeats of a failed call if neither the policy nor the client sets a number."""
 
 LATE_KINDS = frozenset({"timeout", "deadline"})
-"""The failures by which a deadline ends a call: the API may be well, the model slow."""
+"""The failures that mean a deadline has passed; the API may work, and the model be slow."""
 
 _FUNCTIONS = {
     "price": "a function from Usage to a cost",
-    "stop": "a stop of tenacity's, such as stop_after_delay(20)",
-    "wait": "a wait of tenacity's, such as wait_random_exponential(max=10)",
+    "stop": "a tenacity stop, such as stop_after_delay(20)",
+    "wait": "a tenacity wait, such as wait_random_exponential(max=10)",
     "ask_human": "a function from CorrectionContext to the text for the model",
 }
-"""The fields of a policy that are called, and what each must be."""
+"""The callable fields of a policy, and what each must be."""
 
 _MALFORMED = Failure("malformed_response", retryable=True)
 _TRANSPORT_WAIT: Wait = wait_random_exponential(multiplier=0.5, max=8)
@@ -82,14 +82,14 @@ class Consult:
 
 @dataclass(frozen=True, slots=True)
 class Consulted:
-    """Event: the human's ``text`` for the model, None to give up, and the seconds it took."""
+    """Event: the human's ``text`` for the model (None to give up), and the seconds it took."""
 
     text: str | None
     seconds: float = 0.0
 
 
 def perform_consult(effect: Consult) -> Consulted:
-    """Ask the human; raise ContractError when the callback turns out to be async."""
+    """Ask the human; raise ContractError if the callback is async."""
     answer = effect.ask(effect.context)
     if inspect.iscoroutine(answer):
         answer.close()
@@ -99,7 +99,7 @@ def perform_consult(effect: Consult) -> Consulted:
 
 
 def consulted(answer: object) -> Consulted:
-    """Return what the human answered; raise ContractError when it is not a text."""
+    """Return the human's answer as an event; raise ContractError if it is not a text or None."""
     if answer is not None and not isinstance(answer, str):
         expected = "must return the text for the model, or None"
         raise ContractError(f"RetryPolicy.ask_human {expected}; not {type(answer).__name__}")
@@ -110,10 +110,10 @@ def consulted(answer: object) -> Consulted:
 def steps_in_force(
     policy: RetryPolicy, model: object, tier: int, is_usable: Callable[[Step], bool]
 ) -> list[Step]:
-    """Return the steps in force at a tier, the one taken last at the end.
+    """Return the escalation steps in force at a tier, the newest one last.
 
-    From the third tier on one more is taken each time, and stays. Keywords alone are in force at
-    each of these tiers. ``model`` is the request's own.
+    From the third tier on, each tier adds one step. If ``escalation`` is only keywords, they are in
+    force at each of these tiers. ``model`` is the model of the request.
     """
     if tier < ESCALATION_TIER:
         return []
@@ -127,7 +127,7 @@ def steps_in_force(
 
 
 def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
-    """Yield the steps in the order in which they are taken."""
+    """Yield the escalation steps in order."""
     steps = [] if isinstance(policy.escalation, Mapping) else list(policy.escalation)
     if policy.models and "model" not in steps:
         steps.append("model")
@@ -141,7 +141,7 @@ def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
 
     for number, step in enumerate(steps):
         if step == "model":
-            # one rung for each time it is named, the last time all that are left
+            # one model each time it is named; the last time, all that are left
             more = "model" in steps[number + 1 :]
             yield from (f"model:{name}" for name in islice(left, 1 if more else None))
         else:
@@ -149,17 +149,14 @@ def _ladder(policy: RetryPolicy, model: object) -> Iterator[Step]:
 
 
 def _wrong_escalation(policy: RetryPolicy) -> str:
-    """Return what is wrong with the steps: they are not steps, or lack what they need.
-
-    Empty when nothing is wrong.
-    """
+    """Return what is wrong with ``escalation`` and the fields that it needs; empty for nothing."""
     given = policy.escalation
     steps = [] if isinstance(given, Mapping) else list(given)
 
     are_steps = all(isinstance(step, Mapping) or step in STEPS for step in steps)
     if isinstance(given, str) or not are_steps:
-        steps_words = f"keywords of a request, or a list of them and of {', '.join(STEPS)}"
-        return f"escalation must be {steps_words}"
+        steps_words = f"a list of such mappings and of the steps {', '.join(STEPS)}"
+        return f"escalation must be a mapping of request keywords, or {steps_words}"
 
     if isinstance(policy.models, str):
         return "models must be a list of names; put the one model into a list"
@@ -171,10 +168,7 @@ def _wrong_escalation(policy: RetryPolicy) -> str:
 
 
 def _wrong_choice(policy: RetryPolicy) -> str:
-    """Return what is wrong with the members that take certain values only.
-
-    Empty when nothing is wrong.
-    """
+    """Return what is wrong with the fields that take certain values only; empty for nothing."""
     wrong_escalation = _wrong_escalation(policy)
     whole = {int, type(None)}
     categories = set(policy.stop_on)
@@ -198,10 +192,10 @@ def _wrong_choice(policy: RetryPolicy) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Ask once more after ``wait`` seconds, with a correction.
+    """Send another request after ``wait`` seconds.
 
-    ``tier`` counts corrections from 1; 0 repeats the request without one. ``words`` are those of
-    the correction, None where the steering writes it.
+    ``tier`` is the tier of the correction, from 1; 0 repeats the request without a correction.
+    ``words`` is the text of the correction; None if the steering writes it.
     """
 
     tier: int
@@ -211,7 +205,7 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Stop asking. ``how`` chooses the error, ``reason`` is the stable word it carries."""
+    """End the call. ``how`` selects the error, ``reason`` is its stable word."""
 
     how: Literal["rejected", "halted", "failed"]
     reason: str
@@ -221,8 +215,8 @@ class End:
     ) -> CallFailed:
         """Return the error to raise.
 
-        ``failure`` is that of the transport, ``tool`` the tool whose arguments alone were wrong;
-        each is None where there is none.
+        ``failure`` is the failure of the transport; ``tool`` is the tool, if only its arguments
+        were wrong. Each may be None.
         """
         asks = counted(len(attempts), "attempt")
         reason = self.reason
@@ -231,8 +225,8 @@ class End:
             return ReplyHalted(f"halted after {asks}: {reason}", reason=reason, attempts=attempts)
 
         if self.how == "failed":
-            # Not chained to its cause: a traceback would print the server's words, which may hold
-            # the model's.
+            # Not chained to its cause: a traceback would print the server's error, which may quote
+            # the model.
             names = ("cause", "retry_after", "status_code")
             known: dict[str, Any] = {name: getattr(failure, name, None) for name in names}
             message = f"the API call failed after {asks}: {failure or reason}"
@@ -254,121 +248,131 @@ NextStep: TypeAlias = Again | End
 @helpful(IN_POLICIES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy(BaseRetryPolicy):
-    """The budgets of one call; the first one that is spent ends it.
+    """How often a call retries, how it escalates, and the budgets that end it.
 
-    Raises ContractError for a negative budget, a ``retry_budget`` that is not a whole number, an
-    unknown category or step, a ``price``, ``stop``, ``wait`` or ``ask_human`` that is not callable,
-    ``max_cost`` without ``price``, ``"model"`` without ``models`` and ``"human"`` without
+    The first budget that is exhausted ends the call.
+
+    Raises ContractError for a value of the wrong type, a negative budget, an unknown category or
+    step, ``max_cost`` without ``price``, ``"model"`` without ``models``, and ``"human"`` without
     ``ask_human``.
     """
 
     max_retries: int = 3
     """Corrections after the first request."""
     arg_retries: int | None = None
-    """Corrections for one tool's arguments alone; None to share ``max_retries``."""
+    """Corrections that concern only the arguments of one tool; None shares ``max_retries``."""
     transport_retries: int | None = None
     """Repeats of one call after the API failed or sent no completion.
 
-    None means, of failures, as many as the client's own ``max_retries`` says, else 2.
+    None takes the client's own ``max_retries`` for failures of the API, and 2 for everything else.
     """
     retry_budget: int | None = 100
-    """How many such repeats all calls of one wrapped client may make beyond their successes.
+    """Repeats of failed calls that all calls of a wrapped client may make together.
 
-    A successful repeat does not count; five first-try successes restore one. None means any number.
+    A repeat that succeeds does not count; five first-try successes restore one. None for no limit.
     """
     deadline: float | None = None
-    """The total time in seconds; None for no limit.
+    """The total time of a call in seconds; None for no limit.
 
-    It covers connecting, sending, headers, bodies, waits, checks and watchers. A call is cut off
-    when it passes, and nothing is accepted after it. Blocking work (a sync check or watcher, a
-    client that does not use httpx) cannot be interrupted: it is waited for, and its result
-    discarded.
+    It covers connecting, sending, headers, bodies, waits, checks and watchers. When it passes, the
+    call is interrupted, and no reply is accepted after it. Blocking work (a sync check or watcher,
+    a client that does not use httpx) cannot be interrupted: strictreply waits for it, and discards
+    its result.
     """
     max_tokens_total: int | None = None
-    """The tokens of all attempts; None for no limit.
+    """The tokens of all attempts, checked before each further request; None for no limit.
 
-    They are checked before each further request. Where an endpoint counts no tokens they are
-    estimated (``Usage.is_estimate``).
+    If an endpoint reports no tokens, they are estimated (``Usage.is_estimate``).
     """
     max_cost: float | None = None
     """The cost of all attempts, checked before each further request; None for no limit."""
     price: Callable[[Usage], float] | None = None
-    """Computes the cost of an attempt from its tokens; None without ``max_cost``."""
+    """A function that returns the cost of a :class:`Usage`; required with ``max_cost``."""
     max_invalid_calls: int | None = None
-    """Attempts with an unknown tool or bad arguments; None for no limit (requirement T35)."""
+    """Attempts with an unknown tool or invalid arguments; None for no limit."""
     stop_on: Collection[Category] = frozenset()
-    """Categories of faults after which the call ends.
+    """Categories of faults that end the call.
 
-    ``API_TRANSIENT`` is that of a call that failed and may succeed later.
+    A failed call that may succeed later is ``API_TRANSIENT``.
     """
     stop: Stop | None = None
-    """A stop of tenacity's; None for none."""
+    """A tenacity stop; None for none."""
     wait: Wait | None = None
-    """A wait of tenacity's; None for the default.
+    """A tenacity wait; None for the default.
 
-    By default a correction is sent at once, and a failed call is repeated after a jittered
+    By default a correction is sent immediately, and a failed call is repeated after a jittered
     exponential pause.
     """
     max_retry_after: float = 60.0
     """The longest ``Retry-After`` that is obeyed, in seconds."""
     allow_other_tool: bool = False
-    """Whether the reply to an argument correction may be another tool or an answer (T29).
+    """Whether the reply to a correction of arguments may call another tool, or answer.
 
-    The whole reply is then retried, and ``arg_retries`` does not apply.
+    If so, the whole reply is retried, and ``arg_retries`` does not apply.
     """
     keep_prompt_cache: bool = False
-    """Whether a correction sends everything that the first request sent, so that prompt caches hit.
+    """Whether a correction repeats all that the first request sent, so that prompt caches hit.
 
-    It is then narrowed by ``tool_choice`` and the text of the correction alone. Otherwise it sends
-    only the tools of the faulty calls, and requests only the wrong value of a large document.
+    If so, only ``tool_choice`` and the text of the correction narrow the retry. Otherwise a
+    correction sends only the tools of the invalid calls, and requests only the wrong value of a
+    large document.
     """
     max_continuations: int = 10
-    """How often a turn that the API has paused is continued (Anthropic, ``pause_turn``)."""
+    """How often a call continues turns that the API paused (Anthropic, ``pause_turn``)."""
     max_reply_tokens: int | None = None
-    """How far the token limit of a request is raised when replies are cut at it.
+    """The highest token limit for the retry of a reply that was cut off at its limit.
 
-    The limit (``max_completion_tokens``, ``max_tokens``) is doubled each time, up to this; None is
-    four times the caller's limit.
+    Each retry doubles the limit (``max_completion_tokens``, ``max_tokens``) up to this value. None
+    means four times the caller's limit.
     """
     escalation: Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = field(
         default_factory=dict[str, Any],
         repr=False,  # it may hold headers
     )
-    """Request keywords (``temperature``, …) sent from the third tier on, or a list of steps.
+    """Request keywords (such as ``temperature``) from the third correction on, or a list of steps.
 
-    The steps are applied one after another from there, and each stays in force: such keywords,
-    ``"forced_tool"`` (the tool at fault, else any, must be called), ``"response_format"`` (the
-    schema is sent as one, where an answer or the text channel's reply was requested without),
-    ``"constrained_call"`` (a call is requested as an answer by the schema of the tools, and read as
-    a call), ``"model"`` and ``"human"``. A step that changes nothing is skipped. A bad reply that
-    comes a second time skips a tier. The attempt's ``escalation`` names the step applied last.
+    With a list, each further tier applies one more step, and earlier steps stay in force:
+
+    - a mapping of request keywords;
+    - ``"forced_tool"``: the tool at fault (or any, if none is) must be called;
+    - ``"response_format"``: the schema is sent as a response format, if the reply is JSON and the
+      request had none;
+    - ``"constrained_call"``: the call is requested as an answer with the schema of the tools, and
+      read as a call;
+    - ``"model"``: the next one of ``models``;
+    - ``"human"``: ``ask_human``.
+
+    A step that changes nothing is skipped. A model that repeats an invalid reply skips a tier.
+    ``Attempt.escalation`` names the last step that was applied.
     """
     models: Sequence[str] = ()
     """Names of models, the weakest first.
 
-    Each ``"model"`` step takes the next one after the request's own. Where ``escalation`` names no
-    ``"model"``, it is one of its last steps.
+    Each ``"model"`` step takes the next one after the request's own model. If ``escalation`` does
+    not contain ``"model"``, it follows the other steps.
     """
     ask_human: Callable[[CorrectionContext], Awaitable[str | None] | str | None] | None = None
-    """Called with the :class:`CorrectionContext` for the text that corrects the reply.
+    """A function that returns the text of the correction, or None to end the call as rejected.
 
-    The text is sent as the user's turn; None ends the call as rejected. It may be async with an
-    async client. Where ``escalation`` names no ``"human"``, it is the last step.
+    The text is sent as the user's turn. The function may be async with an async client. If
+    ``escalation`` does not contain ``"human"``, it is the last step.
     """
     constrain_retries: bool = True
-    """Whether the first correction constrains the reply already, where its fault can be excluded.
+    """Whether already the first correction constrains the reply so that its fault cannot recur.
 
-    JSON or a shape that is wrong in the text channel is then retried with ``"response_format"``, a
-    call that came broken or as text with ``"forced_tool"``, and a demanded call that did not come
-    with ``"constrained_call"``. False leaves these steps to ``escalation``. What the caller set is
-    never changed, nor what ``keep_prompt_cache`` keeps; an endpoint that refuses a constraint, or
-    takes it and does not hold its replies to it, is asked for it no more.
+    Invalid JSON or a wrong shape in the text channel is retried with ``"response_format"``, a
+    broken call or a call written as text with ``"forced_tool"``, and a missing required call with
+    ``"constrained_call"``. False leaves these steps to ``escalation``.
+
+    Settings of the caller are never changed, and neither is what ``keep_prompt_cache`` preserves.
+    If an endpoint rejects a constraint, or accepts it and then ignores it, strictreply stops using
+    it for that endpoint.
     """
     early_stop: Literal["off", "streams", "always"] = "streams"
     """Whether a stream is closed as soon as its reply can no longer become valid.
 
-    ``always`` requests a stream also if the caller did not, so that it can be closed; raw responses
-    are not streamed.
+    ``always`` requests a stream even if the caller did not, so that it can be closed early; raw
+    responses are not streamed.
     """
 
     def __post_init__(self) -> None:
@@ -396,10 +400,7 @@ class RetryPolicy(BaseRetryPolicy):
         return self.transport_retries
 
     def time_left(self, spent: float) -> float | None:
-        """Return the seconds left of the deadline after ``spent``, 0 when it is over.
-
-        None without a deadline.
-        """
+        """Return the seconds left after ``spent`` seconds; 0 after the deadline, None without."""
         if self.deadline is None:
             return None
 
@@ -416,38 +417,40 @@ class RetryPolicy(BaseRetryPolicy):
         clients_retries: int | None = None,
         repeats: int = 0,
     ) -> NextStep:
-        """Decide what follows the last attempt, which was not accepted, after so many seconds.
+        """Return what follows the last attempt, which was not accepted.
 
-        ``failure`` is None when a response came; ``scoped``: nothing but the arguments of calls is
-        wrong; ``clients_retries`` is the client's own ``max_retries``; each of ``repeats`` of a
-        reply raises the tier by 1.
+        - ``spent``: the seconds since the start of the call.
+        - ``failure``: why the call failed; None if a response was received.
+        - ``scoped``: whether only the arguments of calls are wrong.
+        - ``clients_retries``: the client's own ``max_retries``; None if unknown.
+        - ``repeats``: how often the model repeated an invalid reply; each raises the tier by 1.
         """
-        moment: Moment = "lost" if is_transport_fault(attempts[-1]) else "unfit"
+        moment: Moment = "failed" if is_transport_fault(attempts[-1]) else "invalid"
         if is_paused(attempts[-1]):
             moment = "paused"
         allowed = self.repeats
-        # the client's own number is about failures alone: it would not repeat a call whose
-        # response is not a completion, but return that
+        # the client's own number applies only to failures: a response that is not a completion
+        # is a result to it, which it would return
         unsaid = self.transport_retries is None and failure is not None
         if unsaid and clients_retries is not None:
             allowed = clients_retries
 
-        if failure is None or moment != "lost":
-            failure = _MALFORMED  # how a call failed says nothing of a reply that came
+        if failure is None or moment != "failed":
+            failure = _MALFORMED  # an earlier failure does not matter for a reply that was received
 
         return _step_after(moment, Case(self, attempts, spent, failure, scoped, allowed, repeats))
 
     def behind_text(
         self, step: Again, attempts: tuple[Attempt, ...], failure: Failure | None
     ) -> NextStep:
-        """Return the step, or the end where some text of the last reply has reached the caller."""
-        return _step_after("told", Case(self, attempts, 0.0, failure or _MALFORMED, step=step))
+        """Return the step, or the end, if some text of the last reply has reached the caller."""
+        return _step_after("streamed", Case(self, attempts, 0.0, failure or _MALFORMED, step=step))
 
 
 def is_transport_fault(attempt: Attempt) -> bool:
-    """Return whether an attempt failed on the way, or brought a response without a completion."""
+    """Return whether an attempt failed, or its response was not a completion."""
     if attempt.dropped_params:
-        return False  # the endpoint refused what we had added, and is asked again without it
+        return False  # the endpoint rejected an addition; the request is sent again without it
     if attempt.failure is not None:
         return True
 
@@ -455,25 +458,30 @@ def is_transport_fault(attempt: Attempt) -> bool:
 
 
 def is_paused(attempt: Attempt) -> bool:
-    """Return whether the API paused the turn that an attempt brought."""
+    """Return whether the API paused the turn of an attempt."""
     return any(issue.code == Code.REPLY_PAUSED.value for issue in attempt.issues)
 
 
-Moment: TypeAlias = Literal["lost", "unfit", "paused", "told", "claim", "human", "late", "stored"]
-"""What a row follows.
+Moment: TypeAlias = Literal[
+    "failed", "invalid", "paused", "streamed", "claim", "human", "late", "stored"
+]
+"""The moment after which a row applies.
 
-``lost``: a call failed, or brought no completion. ``unfit``: a reply does not fit. ``paused``: the
-API paused the turn. ``told``: there would be a next request, but some text of the reply has reached
-the caller. ``claim``, ``human`` and ``late`` come before the next request: a repeat was not
-granted, a human gave up, the deadline has passed (``late`` also before the watchers of a reply that
-fits were done). ``stored``: the call was rejected, and the server would only give the same reply
-again.
+- ``failed``: the call failed, or its response was not a completion.
+- ``invalid``: the reply does not fit the contract.
+- ``paused``: the API paused the turn.
+- ``streamed``: a next request is due, but some text of the reply has already reached the caller.
+- ``claim``: before the next request, the client's ``retry_budget`` refused a repeat.
+- ``human``: before the next request, a human gave up.
+- ``late``: the deadline has passed before the next request, or before the watchers of a valid
+  reply were done.
+- ``stored``: the reply was rejected, and the server would only return the same one again.
 """
 
 
 @dataclass(frozen=True)
 class Case:
-    """What the rows of the policy look at, after an attempt that was not accepted."""
+    """What the rows of the policy examine after an attempt that was not accepted."""
 
     policy: RetryPolicy
     """The budgets of the call."""
@@ -482,15 +490,15 @@ class Case:
     spent: float
     """The seconds since the start."""
     failure: Failure = _MALFORMED
-    """Why the call failed; by default it brought a response that is not a completion."""
+    """Why the call failed; by default, because its response was not a completion."""
     scoped: bool = False
-    """Whether nothing but the arguments of calls is wrong."""
+    """Whether only the arguments of calls are wrong."""
     allowed: int = 0
     """How often a failed call may be repeated."""
     repeats: int = 0
     """By how much the tier of a correction is raised."""
     step: Again = Again(0)
-    """What was decided, where some text of the reply has reached the caller."""
+    """What was decided, if some text of the reply has reached the caller."""
 
     @property
     def last(self) -> Attempt:
@@ -499,7 +507,7 @@ class Case:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it failed, or brought no completion."""
+        """Whether the last attempt failed, or its response was not a completion."""
         return is_transport_fault(self.last)
 
     @property
@@ -511,7 +519,7 @@ class Case:
     def corrections(self) -> list[Attempt]:
         """The corrections that were answered.
 
-        The transport lost the others, or the endpoint refused them: they do not count.
+        Those that failed in transport, or that the endpoint rejected, do not count.
         """
         return [
             one
@@ -526,7 +534,7 @@ class Case:
 
     @cached_property
     def wait(self) -> float:
-        """The seconds before the next request: the server's, the policy's, else ours."""
+        """The seconds before the next request: the server's, the policy's, or the default."""
         if self.failure.retry_after is not None:
             return self.failure.retry_after
 
@@ -535,14 +543,14 @@ class Case:
 
     @property
     def stops(self) -> bool:
-        """Whether the caller's own stop says so."""
+        """Whether the caller's own stop ends the call."""
         stop = self.policy.stop
         return stop is not None and stop(self.call_state(self.wait))
 
     def call_state(self, wait: float = 0.0) -> RetryCallState:
-        """Return the call as a stop or a wait of tenacity expects it.
+        """Return the call in the form that a tenacity stop or wait expects.
 
-        These read the attempts, the seconds since the start, the pause and the last outcome.
+        It has the number of attempts, the seconds since the start, the pause and the last outcome.
         """
         # there is no Retrying object
         state = RetryCallState(None, None, (), {})  # type: ignore[arg-type]
@@ -562,35 +570,35 @@ class PolicyRow:
     """One row of the policy."""
 
     after: tuple[Moment, ...]
-    """What it follows."""
+    """The moments after which it applies."""
     when: str
-    """What must hold, in words."""
+    """Its condition, in words."""
     holds: Callable[[Case], bool]
-    """Whether it does."""
+    """Its condition."""
     then: End | Callable[[Case], NextStep]
     """What follows."""
     about: str = field(default="", kw_only=True)
-    """The field of :class:`RetryPolicy` that it is about; empty for none."""
+    """The field of :class:`RetryPolicy` that the condition is about; empty for none."""
     words: str = field(default="", kw_only=True)
-    """What the error says of it; empty where it is named by the reason, or by the failure."""
+    """The explanation in the error; empty if the reason or the failure explains it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget(PolicyRow):
-    """The row that says all of one budget, which ``about`` names."""
+    """The row that describes one budget, whose field ``about`` names."""
 
     default: str
-    """What it is where nothing is said."""
+    """Its default, in words."""
     bounds: str
-    """What it counts."""
+    """What it limits, in words."""
     amount: Literal["whole number", "number", "function"] = "whole number"
-    """What its value is; a function decides by itself."""
+    """The kind of its value; a function decides by itself."""
     is_needed: bool = False
-    """Whether it cannot be None."""
+    """Whether its value must not be None."""
 
 
 def _check_amount(field: str, value: object, amount: str, *, is_needed: bool = False) -> None:
-    """Raise ContractError where the value of a policy's field is not an amount of 0 or more."""
+    """Raise ContractError if the value of a policy's field is not an amount of 0 or more."""
     if value is None and is_needed:
         raise ContractError(f"RetryPolicy.{field} must be a number; 0 allows none")
 
@@ -599,14 +607,14 @@ def _check_amount(field: str, value: object, amount: str, *, is_needed: bool = F
         return
 
     none = "" if is_needed else ", or None"
-    came = repr(value) if isinstance(value, int | float) else type(value).__name__
-    raise ContractError(f"RetryPolicy.{field} must be a {amount}, 0 or more{none}, not {came}")
+    given = repr(value) if isinstance(value, int | float) else type(value).__name__
+    raise ContractError(f"RetryPolicy.{field} must be a {amount}, 0 or more{none}, not {given}")
 
 
 def _is_of_conversation(case: Case) -> bool:
-    """Return whether a server complained once more of a call that may be in the conversation.
+    """Return whether a server rejected, a second time, a call that may be in the conversation.
 
-    No correction can fix that one.
+    No correction can fix such a call.
     """
     return sum(map(_complains, case.attempts)) > 1 and _complains(case.last)
 
@@ -617,8 +625,8 @@ def _complains(attempt: Attempt) -> bool:
 
 
 def _is_bad_call(attempt: Attempt) -> bool:
-    """Return whether an attempt called an unknown tool, or one with bad arguments."""
-    # a missing call is not a bad one
+    """Return whether an attempt called an unknown tool, or a tool with invalid arguments."""
+    # a missing call is not an invalid one
     called = [issue for issue in attempt.issues if issue.code != str(Code.TOOL_REQUIRED)]
     prefixes = ("tool.", "call.", "args.")
     places = ("/tool_calls/", "/args")
@@ -633,12 +641,12 @@ def _is_deadline_spent(case: Case) -> bool:
 def _is_cost_spent(case: Case) -> bool:
     most = case.policy.max_cost
     price = case.policy.price
-    # what is not a number is never below the bound, so that a broken price cannot lift it
+    # written so that a price of NaN counts as spent
     return most is not None and price is not None and not price(case.usage) < most
 
 
 def _is_beyond_calls(case: Case) -> bool:
-    # a call that was written as text has not gone out: it is retried behind the text before it
+    # a call written as text did not reach the caller: it is retried after the text before it
     return not all(
         issue.path.startswith(CALLS_PLACE) or issue.code == Code.CALL_AS_TEXT.value
         for issue in case.last.issues
@@ -650,22 +658,22 @@ def _always(_case: Case) -> bool:
 
 
 def failed(case: Case) -> End:
-    """End as the failure of the call is called."""
+    """End the call with the kind of the failure as the reason."""
     return End("failed", case.failure.kind)
 
 
 def halted(case: Case) -> End:
-    """End as the fault is called that no retry can fix."""
+    """End the call; the reason is named after the fault that no retry can fix."""
     return End("halted", case.final_faults[0].code.rpartition(".")[2])
 
 
 def resent(case: Case) -> Again:
-    """Send the same request once more."""
+    """Send the same request again."""
     return Again(0, case.wait)
 
 
 def continued(_case: Case) -> Again:
-    """Send the paused turn back, to be continued."""
+    """Send the paused turn back, so that the API continues it."""
     return Again(0)
 
 
@@ -675,31 +683,31 @@ def corrected(case: Case) -> Again:
 
 
 def as_decided(case: Case) -> Again:
-    """Send what was decided."""
+    """Take the step that was decided before."""
     return case.step
 
 
 POLICY: tuple[PolicyRow, ...] = (
     PolicyRow(
-        ("lost",),
+        ("failed",),
         "the deadline has passed",
         lambda case: case.failure.kind in LATE_KINDS and case.policy.time_left(case.spent) == 0,
         End("halted", "deadline"),
         about="deadline",
     ),
     PolicyRow(
-        ("lost",), "it cannot succeed later", lambda case: not case.failure.retryable, failed
+        ("failed",), "a repeat cannot succeed", lambda case: not case.failure.retryable, failed
     ),
     PolicyRow(
-        ("lost",),
-        "`stop_on` has `API_TRANSIENT`",
+        ("failed",),
+        "it contains `API_TRANSIENT`",
         lambda case: Category.API_TRANSIENT in case.policy.stop_on,
         failed,
         about="stop_on",
     ),
     PolicyRow(
-        ("lost",),
-        "the server asks for a pause beyond the deadline",
+        ("failed",),
+        "the server asks for a pause that ends after it",
         lambda case: (
             case.failure.retry_after is not None
             and case.policy.deadline is not None
@@ -709,7 +717,7 @@ POLICY: tuple[PolicyRow, ...] = (
         about="deadline",
     ),
     Budget(
-        ("lost",),
+        ("failed",),
         "the server asks for a longer pause",
         lambda case: (case.failure.retry_after or 0.0) > case.policy.max_retry_after,
         failed,
@@ -720,8 +728,8 @@ POLICY: tuple[PolicyRow, ...] = (
         is_needed=True,
     ),
     Budget(
-        ("lost",),
-        "so many repeats were made",
+        ("failed",),
+        "this many repeats were made",
         lambda case: sum(map(is_transport_fault, case.attempts)) > case.allowed,
         failed,
         about="transport_retries",
@@ -729,28 +737,28 @@ POLICY: tuple[PolicyRow, ...] = (
         bounds="repeats after the API failed",
     ),
     PolicyRow(
-        ("unfit",),
-        "the server complains once more of a call that may stand in the conversation",
+        ("invalid",),
+        "the server rejects, a second time, a call that may be in the conversation",
         _is_of_conversation,
         End("failed", "invalid_request"),
     ),
     PolicyRow(
-        ("unfit",),
-        "it has a fault that no retry can fix",
+        ("invalid",),
+        "the reply has a fault that no retry can fix",
         lambda case: bool(case.final_faults),
         halted,
     ),
     PolicyRow(
-        ("unfit",),
-        "it has a fault of such a category",
+        ("invalid",),
+        "the reply has a fault of a category in it",
         lambda case: any(issue.category in case.policy.stop_on for issue in case.last.issues),
         End("rejected", "category"),
         about="stop_on",
         words="a fault of a category in stop_on",
     ),
     Budget(
-        ("unfit",),
-        "so many corrections were answered",
+        ("invalid",),
+        "this many corrections were answered",
         lambda case: len(case.corrections) >= case.policy.max_retries,
         End("rejected", "retries"),
         about="max_retries",
@@ -760,24 +768,24 @@ POLICY: tuple[PolicyRow, ...] = (
         is_needed=True,
     ),
     Budget(
-        ("unfit",),
-        "arguments alone are wrong, and so many corrections of arguments were answered",
+        ("invalid",),
+        "only arguments are wrong, and this many corrections of arguments were answered",
         lambda case: (
             case.scoped
             and case.policy.arg_retries is not None
-            # the scope of these is a tool; that of a part of an answer is a pointer
+            # their scope is a tool; the scope of a part of an answer is a pointer
             and sum(1 for one in case.corrections if (one.scope or "/")[0] != "/")
             >= case.policy.arg_retries
         ),
         End("rejected", "arg_retries"),
         about="arg_retries",
         words="argument retries exhausted",
-        default="as `max_retries`",
-        bounds="the corrections that concern only arguments of calls",
+        default="same as `max_retries`",
+        bounds="corrections that concern only the arguments of calls",
     ),
     Budget(
-        ("unfit",),
-        "so many attempts had a bad call",
+        ("invalid",),
+        "this many attempts had an invalid call",
         lambda case: (
             case.policy.max_invalid_calls is not None
             and sum(map(_is_bad_call, case.attempts)) >= case.policy.max_invalid_calls
@@ -786,11 +794,11 @@ POLICY: tuple[PolicyRow, ...] = (
         about="max_invalid_calls",
         words="too many bad tool calls",  # the words of requirement T35
         default="none",
-        bounds="attempts with an unknown tool or bad arguments",
+        bounds="attempts with an unknown tool or invalid arguments",
     ),
     Budget(
-        ("lost", "unfit", "paused"),
-        "it would have passed before the next request",
+        ("failed", "invalid", "paused"),
+        "it would pass before the next request",
         _is_deadline_spent,
         End("halted", "deadline"),
         about="deadline",
@@ -799,8 +807,8 @@ POLICY: tuple[PolicyRow, ...] = (
         amount="number",
     ),
     Budget(
-        ("lost", "unfit", "paused"),
-        "so many tokens were used",
+        ("failed", "invalid", "paused"),
+        "this many tokens were used",
         lambda case: (
             case.policy.max_tokens_total is not None
             and case.usage.total_tokens >= case.policy.max_tokens_total
@@ -811,60 +819,61 @@ POLICY: tuple[PolicyRow, ...] = (
         bounds="tokens of all requests",
     ),
     Budget(
-        ("lost", "unfit", "paused"),
-        "their price reached it",
+        ("failed", "invalid", "paused"),
+        "the price of the tokens reached it",
         _is_cost_spent,
         End("halted", "cost"),
         about="max_cost",
         default="none",
-        bounds="the cost of these tokens, as `price` computes it",
+        bounds="the cost of all tokens, as `price` computes it",
         amount="number",
     ),
     PolicyRow(
-        ("lost",), "it says so", lambda case: case.stops, End("failed", "stop"), about="stop"
+        ("failed",), "it returns True", lambda case: case.stops, End("failed", "stop"), about="stop"
     ),
     Budget(
-        ("unfit",),
-        "it says so",
+        ("invalid",),
+        "it returns True",
         lambda case: case.stops,
         End("rejected", "stop"),
         about="stop",
         default="none",
         bounds=(
-            "tenacity's own, such as `stop_after_delay(20)` and `wait_random_exponential(max=10)`"
+            "what tenacity decides, such as `stop_after_delay(20)` and "
+            "`wait_random_exponential(max=10)`"
         ),
         amount="function",
     ),
     Budget(
         ("paused",),
-        "so many turns were continued",
+        "this many turns were continued",
         lambda case: sum(map(is_paused, case.attempts)) > case.policy.max_continuations,
         End("halted", "paused"),
         about="max_continuations",
         default="10",
-        bounds="continuations of a turn that the API has paused",
+        bounds="continuations of turns that the API paused",
         is_needed=True,
     ),
-    PolicyRow(("lost",), "else", _always, resent),
-    PolicyRow(("paused",), "else", _always, continued),
-    PolicyRow(("unfit",), "else", _always, corrected),
-    PolicyRow(("told",), "the call was lost", lambda case: case.is_lost, failed),
+    PolicyRow(("failed",), "otherwise", _always, resent),
+    PolicyRow(("paused",), "otherwise", _always, continued),
+    PolicyRow(("invalid",), "otherwise", _always, corrected),
+    PolicyRow(("streamed",), "the call failed", lambda case: case.is_lost, failed),
     PolicyRow(
-        ("told",),
-        "more than its calls is wrong",
+        ("streamed",),
+        "more than the calls is wrong",
         _is_beyond_calls,
         End("rejected", "streamed"),
-        words="its text had been streamed to the caller",
+        words="its text had already been streamed to the caller",
     ),
-    PolicyRow(("told",), "else", _always, as_decided),
+    PolicyRow(("streamed",), "otherwise", _always, as_decided),
     Budget(
         ("claim",),
-        "the client's calls have made so many repeats",
+        "the client's calls have made this many repeats",
         _always,
         End("failed", "retry_budget"),
         about="retry_budget",
         default="100",
-        bounds="such repeats over all calls of one client, beyond the number of successes",
+        bounds="repeats after failures, over all calls of one client; successes restore some",
     ),
     PolicyRow(
         ("human",),
@@ -878,13 +887,13 @@ POLICY: tuple[PolicyRow, ...] = (
     ),
     PolicyRow(
         ("stored",),
-        "it is not retried",
+        "always",
         _always,
         End("rejected", "stored"),
-        words="it is stored, and is not retried",
+        words="a stored reply is not retried",
     ),
 )
-"""What follows which fault: of the rows that hold, the first."""
+"""What follows which fault: the first row that holds decides."""
 
 BUDGETS = tuple(row for row in POLICY if isinstance(row, Budget))
 """All budgets that end a call."""
@@ -892,7 +901,7 @@ BUDGETS = tuple(row for row in POLICY if isinstance(row, Budget))
 REJECTED_WORDS = {
     row.then.reason: row.words for row in POLICY if row.words and isinstance(row.then, End)
 }
-"""What the error of a rejected reply says of each reason."""
+"""The explanation in the error of a rejected reply, by reason."""
 
 _ROWS: Mapping[Moment, tuple[PolicyRow, ...]] = {
     moment: tuple(row for row in POLICY if moment in row.after) for moment in get_args(Moment)
@@ -913,5 +922,5 @@ def _step_after(moment: Moment, case: Case) -> NextStep:
 
 
 def end_at(moment: Literal["claim", "human", "late", "stored"]) -> End:
-    """Return how a call ends at a moment after which nothing else can follow."""
+    """Return the end of a call at a moment after which nothing else can follow."""
     return _ENDS[moment]

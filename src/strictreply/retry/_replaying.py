@@ -1,4 +1,4 @@
-"""How a bad reply is replayed in the request that corrects it."""
+"""Replays an invalid reply in the request that corrects it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from strictreply.values._replies import Invalid
 from strictreply.wires._wire import Replay
 
 MAX_REPLAY_CHARS = 8_000
-"""How much of what a model wrote is shown to it again."""
+"""How many characters of the model's own text are sent back to it."""
 
 _NOT_RUN = "Not run: the reply was not valid."
 _KEPT = "Valid, and kept as it is."
 _EMPTY = "(an empty reply)"
 
 _API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# with base64: LiteLLM keeps Gemini's signatures in ids (litellm#16895)
+# base64 included: LiteLLM puts Gemini's signatures into ids (litellm#16895)
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.:|/+=-]+")
 
 
@@ -39,10 +39,10 @@ def replayed(
     *,
     replay: Replay,
 ) -> list[Message]:
-    """Return the bad reply as the assistant's turn, and the turns with its correction.
+    """Return the invalid reply as the assistant's turn, and the turns with its correction.
 
-    The ``words`` answer the calls of the scope, one by one, or are the user's turn; so are those of
-    a ``human``, where there are any. ``taken`` are the ids of the calls before.
+    The ``words`` answer the calls of the scope, one by one, or are the user's turn, like the text
+    of a ``human``. ``taken`` are the ids of earlier calls.
     """
     if not _replayable(contract, draft, replay):
         quoted = _shown(replay.quoted(draft), replay) or _EMPTY
@@ -60,10 +60,10 @@ def replayed(
 
 
 def _results(count_of_calls: int, words: Sequence[str], scope: Scope | None) -> tuple[str, ...]:
-    """Return an answer for each call: a correction, or what became of it."""
+    """Return a result for each call: a correction, or what happened to the call."""
     answered = [count_of_calls - 1] if scope is None else [call.index for call in scope.calls]
     corrections = dict(zip(answered, words, strict=True))
-    # behind so many faulty calls none is read
+    # after so many invalid calls, no more were read
     last = answered[-1] if len(answered) >= MAX_FAULTY_CALLS else count_of_calls
 
     results: list[str] = []
@@ -82,23 +82,23 @@ def _shown(text: str, replay: Replay) -> str:
 def _ids(calls: Sequence[DraftCall], taken: Container[str], most: int) -> list[str]:
     """Return the ids of calls.
 
-    All are our own where one is taken, comes twice, or is not one that every server takes.
+    All are generated if one is taken, occurs twice, or is not accepted by every server.
     """
     ids = [call.id if isinstance(call.id, str) else "" for call in calls]
     is_kept = all(len(id_) <= most and _SAFE_ID.fullmatch(id_) and id_ not in taken for id_ in ids)
     if is_kept and len(set(ids)) == len(ids):
         return ids
 
-    # the nine letters and digits that the strictest servers take (Mistral's templates)
+    # nine letters and digits, for the strictest servers (Mistral's templates)
     numbered = (f"call{number:05}" for number in count(1))
     free = (id_ for id_ in numbered if id_ not in taken)
     return list(islice(free, len(ids)))
 
 
 def encodable(turns: list[Message]) -> list[Message]:
-    """Return turns that a request can carry.
+    """Return turns that a request can contain.
 
-    Half a surrogate pair in what a model wrote becomes ``?``.
+    ``?`` replaces an unpaired surrogate in the model's text.
     """
     written = json.dumps(turns, ensure_ascii=False)
     try:
@@ -110,9 +110,10 @@ def encodable(turns: list[Message]) -> list[Message]:
 
 
 def _replayable(contract: Contract, draft: Draft, replay: Replay) -> bool:
-    """Return whether servers take the calls back in a history.
+    """Return whether servers accept the calls in a history.
 
-    They do when the names are allowed and the arguments are JSON objects, or their wire makes such.
+    They do if the names are allowed and the arguments are JSON objects, or if the wire writes such
+    calls.
     """
     if contract.channel != "native" or not draft.calls:
         return False
@@ -121,7 +122,7 @@ def _replayable(contract: Contract, draft: Draft, replay: Replay) -> bool:
     if not (replay.is_verbatim or all(map(_is_readable, draft.calls))):
         return False
 
-    # long ones are replayed only where they carry what a provider wants back
+    # long calls are replayed only if they contain something that a provider needs back
     return len(replay.quoted(draft)) <= MAX_REPLAY_CHARS or replay.has_sealed_calls(draft)
 
 
@@ -144,9 +145,9 @@ def _is_readable(call: DraftCall) -> bool:
 
 
 def words_of(draft: Draft) -> str:
-    """Return what the model itself wrote, so that equal replies are equal.
+    """Return the model's own words in a normal form, so that equal replies compare equal.
 
-    It does not matter how its JSON was spelled and how its calls were numbered.
+    The spelling of JSON and the ids of calls do not matter.
     """
     texts: list[tuple[object, object]] = [("", draft.text)]
     texts += [(call.name, call.arguments) for call in draft.calls]
@@ -154,6 +155,6 @@ def words_of(draft: Draft) -> str:
 
 
 def _read(text: object) -> object:
-    """Return what a JSON text says; a text that is not JSON, and what is not a text, as it is."""
+    """Return the value of a JSON text; return anything else unchanged."""
     value = decode(text) if isinstance(text, str) else text
     return text if isinstance(value, Invalid) else value

@@ -1,4 +1,4 @@
-"""Replies in the form in which their schemas were sent, brought back to the declared one."""
+"""Converts replies from the form in which their schemas were sent back to the declared form."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from strictreply.values._requests import FORMAT, Request
 from strictreply.wires._wire import Opened
 
 _BLANKS = " \t\n\r"
-"""What may stand around JSON."""
+"""The characters that may surround JSON."""
 
 
 def restored(contract: Contract, request: Request, opened: Opened) -> Opened:
-    """Return a reply to a request as its contract declares it: what was made null is absent.
+    """Return a reply in the form of the declared schemas: members that were null become absent.
 
-    It is the same one where the request sent no schema in another form.
+    Return it unchanged if the request sent the schemas as declared.
     """
     sent = contract.sent
     if sent is None or not request.is_strict:
@@ -36,7 +36,7 @@ def restored(contract: Contract, request: Request, opened: Opened) -> Opened:
 
 
 def as_sent(contract: Contract, request: Request, draft: Draft) -> Draft:
-    """Return the calls of a declared reply in the form in which a request sends their schemas."""
+    """Return a declared reply with its calls in the form of the sent schemas."""
     sent = contract.sent
     if sent is None or not request.is_strict:
         return draft
@@ -72,7 +72,7 @@ def _restored_draft(contract: Contract, sent: SentSchemas, request: Request, dra
 
 
 def _restored_answer(contract: Contract, form: SentForm, text: str) -> str:
-    """Return the text of an answer with its JSON restored, and all that stands around it."""
+    """Return the text of an answer with its JSON restored; text around the JSON stays."""
     found, steps = extract(text, contract.extraction, contract.limits)
     found = found.strip(_BLANKS)
     declared = _restored_text(form, found, contract.limits)
@@ -94,7 +94,7 @@ def _restored_call(sent: SentSchemas, call: DraftCall, limits: Limits) -> DraftC
 
 
 def _restored_text(form: SentForm, text: str, limits: Limits) -> str:
-    """Return the JSON of a declared value; the same text where nothing changes, or is no JSON."""
+    """Return the JSON of the declared value; the same text if it is not JSON, or unchanged."""
     if form.restored is None:
         return text
 

@@ -1,29 +1,29 @@
-"""Retry a part of a reply alone, and splice what comes into the rest.
+"""Retries a part of a reply by itself, and merges the result into the rest.
 
-The part is some calls, or the smallest value that holds all faults (requirement T29). The rest of
-the message is frozen: it stays as it came.
+The part is some calls, or the smallest value that contains all faults. The rest of the message is
+frozen: it does not change.
 
-What is asked for alone, the first row that holds:
+The first row that applies decides:
 
 ===============================  =================================================================
-where the faults lie             what is asked for, and what comes of it
+where the faults are             what is requested, and what happens with the result
 ===============================  =================================================================
 not all in arguments of calls    the whole reply (no scope)
 of declared tools, or in one
 answer
-in one large document            its smallest value with all faults (:class:`Part`), which is put
-                                 back at its place; only with ``keep_prompt_cache=False``, and only
-                                 once for a reply: where the value came back wrong, the document is
-                                 next
-in arguments of some calls       as many calls of just these tools, whose arguments go into the
-                                 frozen calls, under the ids that those had
-in the arguments of the call of  the arguments alone
+in one large document            its smallest value with all faults (:class:`Part`), which replaces
+                                 the old one; only with ``keep_prompt_cache=False``, and only once
+                                 for a reply: if the value is wrong again, the whole document is
+                                 requested
+in arguments of some calls       the same number of calls of these tools; their arguments replace
+                                 those of the frozen calls, which keep their ids
+in the arguments of the call of  only the arguments
 the text channel
 ===============================  =================================================================
 
-What comes may be another tool, or no call at all: ``tool.switched``, and the frozen message stays
-as it was, for the next correction. What was spliced is judged as a whole reply, since a value that
-fits its own schema may break a rule of the document around it.
+If the model calls another tool or none (``tool.switched``), the frozen message stays unchanged for
+the next correction. The merged reply is judged as a whole, because a value that fits its own schema
+may break a rule of the document around it.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ from strictreply.values._replies import Invalid
 from strictreply.wires._wire import Replay
 
 MIN_DOCUMENT_CHARS = 300
-"""A shorter document is retried as a whole: the words about one value of it would cost as much."""
+"""A shorter document is retried as a whole: describing one value of it would cost as much."""
 
 MIN_SAVING = 4
 """A document must be at least this many times as long as the value."""
 
 MAX_KEPT = 64
-"""How many places of one schema are remembered; there is no end of places inside of arrays."""
+"""How many places of one schema are remembered; arrays have any number of places."""
 
 WRAPPED = "value"
-"""The member for a value that is not an object: endpoints can be asked for objects only."""
+"""The member for a value that is not an object, because endpoints can only be asked for objects."""
 
 _RULES = frozenset(rule.value for rule in SchemaRule)
 _DEFINING = ("$defs", "definitions")
@@ -80,11 +80,11 @@ _ARGUMENT_CODES = ("args.", "json.")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One value of a JSON document, which is asked for alone.
+    """One value of a JSON document that is requested by itself.
 
-    ``root`` is what a text holds, the document or an object around it, ``place`` the pointer from
-    there to the value. ``schema`` is that of what is asked for: the value, or, when ``wrapped``, an
-    object ``{"value": …}`` around it.
+    ``root`` is the content of a text: the document, or an object around it. ``place`` is the
+    pointer from there to the value. ``schema`` is the schema of the request: that of the value, or,
+    if ``wrapped``, of an object ``{"value": …}`` around it.
     """
 
     root: JSON
@@ -94,7 +94,7 @@ class Part:
 
     @property
     def written(self) -> str:
-        """The wrong value in the form that is asked for; ``{}`` where there was none."""
+        """The wrong value in the requested form; ``{}`` if there was none."""
         value = value_at(self.root, pointer_tokens(self.place))
         if value is NOWHERE:
             return "{}"
@@ -103,7 +103,7 @@ class Part:
 
 
 def part_words(tool: str | None, place: str, *, wrapped: bool) -> str:
-    """Return our words for a part: a tool's arguments, or the value at a place of a document."""
+    """Return words for a part: a tool's arguments, or the value at a place of a document."""
     if not place:
         return f"the arguments of {tool}, one JSON object,"
 
@@ -114,11 +114,11 @@ def part_words(tool: str | None, place: str, *, wrapped: bool) -> str:
 def part_of(
     root: JSON, base: str, schema: Schema, issues: Sequence[tuple[str, str]]
 ) -> Part | None:
-    """Return the value of a document that holds all faults, or the place of its missing member.
+    """Return the smallest value of a document that contains all faults.
 
-    ``base`` is the pointer to the document in ``root``; ``issues`` are codes, and places counted
-    from the document. None when that is the whole document, or when it is not worth a request of
-    its own.
+    It may be a missing member. ``base`` is the pointer to the document in ``root``; ``issues`` are
+    codes, and places relative to the document. None if that is the whole document, or if the value
+    is not worth its own request.
     """
     document = value_at(root, pointer_tokens(base))
     tokens, is_missing = _common_place(document, issues)
@@ -139,7 +139,7 @@ def part_of(
 
     breaks_a_rule = any(code.partition(".")[2] in _RULES for code, _ in issues)
     if breaks_a_rule and not is_missing:
-        # where this sub-schema takes the value, another branch of the schema refused it
+        # this sub-schema accepts the value, so another branch of the schema rejected it
         faults = asked.own.check(value)
         if not faults:
             return None
@@ -151,12 +151,11 @@ def part_of(
 
 
 def _common_place(document: JSON, issues: Sequence[tuple[str, str]]) -> tuple[list[str], bool]:
-    """Return the tokens of the value that holds all faults, and whether that is a missing key.
+    """Return the tokens of the value that contains all faults, and whether that is a missing key.
 
-    A ``*`` in a path stands for a name that the contract does not know: which member it is cannot
-    be told.
+    A ``*`` in a path stands for a name that is not in the contract, so its member is unknown.
     """
-    # the tokens with which all paths begin
+    # the common prefix of all paths
     steps = zip(*(pointer_tokens(path) for _, path in issues), strict=False)
     tokens = [step[0] for step in takewhile(lambda step: len(set(step)) == 1, steps)]
 
@@ -172,10 +171,10 @@ def _common_place(document: JSON, issues: Sequence[tuple[str, str]]) -> tuple[li
 
 
 class _Asked(NamedTuple):
-    """The schemas by which a value is asked for.
+    """The schemas for the request of a value.
 
-    ``own`` is the value's; ``wrapped`` that of an object around it, None where the value itself is
-    known to be an object.
+    ``own`` is the value's schema; ``wrapped`` is the schema of an object around it, or None if the
+    value is known to be an object.
     """
 
     own: Schema
@@ -183,7 +182,7 @@ class _Asked(NamedTuple):
 
 
 def _asked_for(schema: Schema, place: str) -> _Asked | None:
-    """Return the schemas of the value at a place; None when the place has no schema of its own."""
+    """Return the schemas for the value at a place; None if the place has no schema of its own."""
     if place in schema.parts:
         known: _Asked | None = schema.parts[place]
         return known
@@ -191,7 +190,9 @@ def _asked_for(schema: Schema, place: str) -> _Asked | None:
     alone = schema.alone(place)
     asked = None
     if alone is not None:
-        with suppress(ContractError):  # what cannot be declared alone is not asked for alone
+        with suppress(
+            ContractError
+        ):  # a part that cannot be declared by itself is not requested by itself
             own = Schema.compile(alone, extra="schema", root_closed=False)
             wrapped = None
             if not takes_objects(alone):
@@ -224,7 +225,7 @@ def takes_objects(schema: object) -> bool:
 
 
 def _with(root: JSON, tokens: Sequence[str], value: JSON) -> JSON:
-    """Return a document with another value at a place; only what lies above the place is copied."""
+    """Return a document with another value at a place; only the containers above are copied."""
     if not tokens:
         return value
 
@@ -233,7 +234,7 @@ def _with(root: JSON, tokens: Sequence[str], value: JSON) -> JSON:
         return [*root[:index], _with(root[index], tokens[1:], value), *root[index + 1 :]]
 
     if not isinstance(root, dict):
-        return value  # never: what lies above a part's place is an object or an array
+        return value  # unreachable: the containers above a part are objects or arrays
 
     return root | {tokens[0]: _with(root.get(tokens[0]), tokens[1:], value)}
 
@@ -244,10 +245,10 @@ def _compact(value: JSON) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ScopedCall:
-    """One call that is retried alone.
+    """One call that is retried by itself.
 
-    ``tool`` is a declared tool, ``index`` the call's place among the calls, ``at`` the pointer to
-    its arguments.
+    ``tool`` is a declared tool, ``index`` the position of the call, ``at`` the pointer to its
+    arguments.
     """
 
     tool: str
@@ -257,38 +258,37 @@ class ScopedCall:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of a reply is retried alone: some calls, or a part."""
+    """The part of a reply that is retried by itself: some calls, or one value."""
 
     draft: Draft
-    """The reply that stays otherwise."""
+    """The frozen reply: everything else in it stays."""
     issues: tuple[Issue, ...]
-    """The faults by which the scope is chosen."""
+    """The faults that determine the scope."""
     calls: tuple[ScopedCall, ...] = ()
-    """The calls that are retried; empty for a part."""
+    """The calls that are retried; empty for a value."""
     part: Part | None = None
-    """The part that is retried; None for calls."""
+    """The value that is retried; None for calls."""
     at: str = ""
-    """Pointer to the document that holds the part; empty when there is no part."""
+    """Pointer to the document that contains the value; empty for calls."""
     place: str = ""
-    """Pointer from the document to the part.
+    """Pointer from the document to the value.
 
-    It is empty when the part is all arguments of a call in the text channel, and when there is
-    none.
+    It is empty for calls, and for all arguments of a call in the text channel.
     """
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools of the calls, each as often as it is called."""
+        """The tools of the calls, one for each call."""
         return tuple(call.tool for call in self.calls)
 
     @property
     def name(self) -> str:
-        """Our words for what is retried: the tools, each once, and the place of a value."""
+        """The scope for ``Attempt.scope``: the tools, each once, and the place of a value."""
         return ", ".join(dict.fromkeys(self.tools)) + self.place
 
     @property
     def only(self) -> ScopedCall | None:
-        """The one call; None when there are several, or none."""
+        """The only call; None if there are several, or none."""
         return self.calls[0] if len(self.calls) == 1 else None
 
 
@@ -300,11 +300,11 @@ def scope_of(
     parts: bool = False,
     payload: bool = False,
 ) -> Scope | None:
-    """Return what can be retried alone; None when a fault lies elsewhere.
+    """Return the part that can be retried by itself; None if a fault is elsewhere.
 
-    That is the calls of declared tools in whose arguments all faults lie. With ``parts`` a large
-    document, arguments or an answer, is narrowed to the value that holds all faults. With
-    ``payload`` the arguments of a call in the text channel are asked for alone.
+    It is the calls of declared tools, if all faults are in their arguments. With ``parts`` a large
+    document, arguments or an answer, is narrowed to the value that contains all faults. With
+    ``payload`` the arguments of a call in the text channel are requested by themselves.
     """
     scope = None
     calls = _calls_at_fault(contract, draft, issues)
@@ -317,7 +317,7 @@ def scope_of(
             return smaller
 
     if scope is not None and payload and contract.channel == "text":
-        # never Invalid: a fault lies in the arguments, so the content was read
+        # never Invalid: the fault is in the arguments, so the content was read
         root = _content(contract, draft)
         part = Part(root, "/args", contract.by_name[calls[0].tool].parameters)
         return replace(scope, part=part, at="/args")
@@ -328,7 +328,7 @@ def scope_of(
 def _calls_at_fault(
     contract: Contract, draft: Draft, issues: tuple[Issue, ...]
 ) -> tuple[ScopedCall, ...]:
-    """Return the calls in whose arguments all faults lie, in order; none when a fault does not."""
+    """Return the calls whose arguments contain all faults, in order; else none."""
     places = dict.fromkeys(_arguments_place(contract, issue) for issue in issues)
     calls: list[ScopedCall] = []
     for at in places:
@@ -342,7 +342,7 @@ def _calls_at_fault(
 
 
 def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
-    """Narrow a scope to one value of the document with its faults; None when that cannot be."""
+    """Narrow a scope to one value of the document with its faults; None if that is impossible."""
     if len(scope.calls) > 1 or not scope.issues:
         return None
 
@@ -359,7 +359,7 @@ def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
     if isinstance(root, Invalid):
         return None
 
-    # in the text channel the document is a member of what the content holds
+    # in the text channel the document is a member of the content
     base = "" if is_native else at
     faults = [(issue.code, issue.path.removeprefix(at)) for issue in scope.issues]
     part = part_of(root, base, schema, faults)
@@ -370,12 +370,12 @@ def _part_scope(contract: Contract, scope: Scope) -> Scope | None:
 
 
 def _judging(contract: Contract, call: ScopedCall | None) -> tuple[Schema | None, str]:
-    """Return the schema that alone judges a call's arguments, or the answer, and their pointer."""
+    """Return the schema that judges a call's arguments or the answer, and the pointer to them."""
     if call is not None:
         return contract.by_name[call.tool].parameters, call.at
 
     at = TEXT_PLACE if contract.channel == "native" else "/answer"
-    # another kind of answer judges by more than its schema
+    # a subclass of Answer judges by more than its schema
     if type(contract.answer) is not Answer or contract.answer_style == "tool":
         return None, at
 
@@ -383,7 +383,7 @@ def _judging(contract: Contract, call: ScopedCall | None) -> tuple[Schema | None
 
 
 def _content(contract: Contract, draft: Draft) -> Any:
-    """Return what the JSON in the text says; Invalid when it cannot be read."""
+    """Return the JSON value of the text; Invalid if it cannot be read."""
     text, _ = extract(draft.text or "", contract.extraction, contract.limits)
     return decode(text, contract.limits)
 
@@ -391,18 +391,18 @@ def _content(contract: Contract, draft: Draft) -> Any:
 def splice(
     contract: Contract, scope: Scope, draft: Draft
 ) -> tuple[Draft, tuple[str, ...]] | Invalid:
-    """Put what was asked for alone into the frozen reply.
+    """Merge a retried part into the frozen reply.
 
-    Return the reply, whose calls keep their original ids, and the lenient steps that reading
-    took. Return Invalid when what came cannot be read as it stands, and ``tool.switched`` when it
-    is not as many calls of the same tools (requirement T29).
+    Return the reply, whose calls keep their original ids, and the lenient steps that reading took.
+    Return Invalid if the part cannot be read, with ``tool.switched`` if it is not the same number
+    of calls of the same tools.
     """
     goes_into_calls = bool(scope.calls) and contract.channel == "native"
     if scope.part is not None and not goes_into_calls:
         return _content_with(contract, scope, scope.part, draft)
 
     if contract.channel == "text":
-        # a whole reply came, which is judged as it is; None: its tool cannot be read
+        # the model sent a whole reply, which is judged as it is; None: its tool cannot be read
         named = named_tool(contract, draft)
         if named not in {None, scope.calls[0].tool}:
             return _switched(scope, named)
@@ -415,7 +415,7 @@ def splice(
 def _calls_with(
     contract: Contract, scope: Scope, draft: Draft
 ) -> tuple[Draft, tuple[str, ...]] | Invalid:
-    """Put the arguments of calls into the frozen calls, each under its original id."""
+    """Put the arguments of the new calls into the frozen calls, each under its original id."""
     given = list(draft.calls)
     names = _names_of(draft)
     if sorted(names) != sorted(scope.tools):
@@ -427,7 +427,7 @@ def _calls_with(
 
     frozen = list(scope.draft.calls)
     for call in scope.calls:
-        # of several calls of one tool the first that came answers the first that was asked for
+        # of several calls of one tool, the first new one replaces the first old one
         first = names.index(call.tool)
         names.pop(first)
         arguments = given.pop(first).arguments
@@ -443,16 +443,17 @@ def _calls_with(
 
 
 def _names_of(draft: Draft) -> list[str]:
-    """Return the names of the tools that are called; empty for what is not a name."""
+    """Return the names of the called tools; empty for a name that is not a string."""
     return [call.name if isinstance(call.name, str) else "" for call in draft.calls]
 
 
 def _content_with(
     contract: Contract, scope: Scope, part: Part, draft: Draft
 ) -> tuple[Draft, tuple[str, ...]] | Invalid:
-    """Put a value that came in the text into the frozen text.
+    """Put a value from the text into the frozen text.
 
-    In the text channel a whole reply of the same tool may come instead: it is taken as it is.
+    In the text channel the model may send a whole reply of the same tool instead, which is used
+    unchanged.
     """
     if draft.calls:
         expected = "a JSON object in the content"
@@ -461,7 +462,7 @@ def _content_with(
     reply = _whole_reply(contract, part, draft) if contract.channel == "text" else None
     if reply is not None:
         named = reply.get("tool", "")
-        # where an answer was asked for, the reply must name no tool
+        # the request was for an answer, so the reply must not name a tool
         expected_tools = scope.tools or ("",)
         if named not in expected_tools:
             return _switched(scope, named)
@@ -477,7 +478,7 @@ def _content_with(
 
 
 def _whole_reply(contract: Contract, part: Part, draft: Draft) -> JSONObject | None:
-    """Return a text that is a whole reply of the text channel; None when it is the value."""
+    """Return a text that is a whole reply of the text channel; None if it is only the value."""
     content = _content(contract, draft)
     source = part.schema.source
     properties = source.get("properties") if isinstance(source, dict) else None
@@ -485,12 +486,12 @@ def _whole_reply(contract: Contract, part: Part, draft: Draft) -> JSONObject | N
     if not isinstance(content, dict) or not content.keys() <= UNION_NAMES:
         return None
 
-    # a value whose own schema declares these names is the value
+    # if the value's own schema declares these names, the text is the value
     return None if content.keys() <= declared else content
 
 
 def _text_with(contract: Contract, scope: Scope, part: Part, text: object) -> str | Invalid:
-    """Return the JSON text of the document with the value that came in ``text``."""
+    """Return the JSON text of the document with the value from ``text``."""
     at = scope.at + scope.place
     value = decode(text, contract.limits, at=at, names=contract.names)
     if isinstance(value, Invalid):
@@ -510,9 +511,9 @@ def _text_with(contract: Contract, scope: Scope, part: Part, text: object) -> st
 def shown(scope: Scope, replay: Replay, *, with_text: bool = False) -> Scope:
     """Return a scope with as much of the frozen reply as a correction needs.
 
-    That is the calls that are retried, with the text only if ``with_text``; all of the reply where
-    it holds what a provider wants back. Where one value is asked for, that value stands in place of
-    the document that holds it.
+    That is the retried calls, and the text if ``with_text``. It is the whole reply if that contains
+    something that a provider needs back. If one value is requested, the value replaces its
+    document.
     """
     draft = scope.draft
     part = scope.part if scope.place else None
@@ -540,9 +541,9 @@ def shown(scope: Scope, replay: Replay, *, with_text: bool = False) -> Scope:
 
 
 def own_scope(asked: Scope | None, scope: Scope, own: Draft) -> Scope | None:
-    """Return a scope with the places of its calls in the reply that was ``asked`` for alone.
+    """Return a scope with the places of its calls in the reply to the request for ``asked``.
 
-    ``own`` is that reply as it came. None where it does not hold just the calls of the scope.
+    ``own`` is that reply. None if its calls are not those of the scope.
     """
     if asked is None:
         return None
@@ -576,9 +577,9 @@ def _switched(scope: Scope, found: object) -> Invalid:
 
 
 def _arguments_place(contract: Contract, issue: Issue) -> str | None:
-    """Return the pointer to the arguments that a fault lies in; None when it lies elsewhere."""
+    """Return the pointer to the arguments that contain a fault; None if it is elsewhere."""
     if not issue.code.startswith(_ARGUMENT_CODES):
-        # arguments that are not an object are a fault of the shape, but it lies in the arguments
+        # arguments that are not an object have a fault of shape, but inside the arguments
         place = _place_around(contract, issue.path)
         is_about_args = issue.code == str(Code.SHAPE_WRONG_TYPE) and issue.path == place
         return place if is_about_args else None
@@ -587,7 +588,7 @@ def _arguments_place(contract: Contract, issue: Issue) -> str | None:
 
 
 def _place_around(contract: Contract, path: str) -> str | None:
-    """Return the pointer to the arguments around a place; None where that lies elsewhere."""
+    """Return the pointer to the arguments around a place; None if it is elsewhere."""
     if contract.channel == "text":
         return "/args" if pointer_tokens(path)[:1] == ["args"] else None
 
@@ -596,7 +597,7 @@ def _place_around(contract: Contract, path: str) -> str | None:
 
 
 def _scoped_call(contract: Contract, draft: Draft, at: str) -> ScopedCall | None:
-    """Return the call whose arguments stand at a pointer; None when its tool is not declared."""
+    """Return the call whose arguments are at a pointer; None if its tool is not declared."""
     index = 0  # the text channel has one call
     name: object = None
     if contract.channel == "text":

@@ -1,6 +1,6 @@
 """What one request demands of its reply.
 
-It is read from the caller's request into a contract, and said in ours by the channel of a contract.
+The demands are read from the caller's request into a contract, and written into our own request.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ def shape(
     wire: Wire = WIRES["chat"],
     warned: set[str] | None = None,
 ) -> tuple[Contract[A], Request]:
-    """Read the keywords of one call; see :func:`shaped`."""
+    """Return the contract and the request for the keywords of one call; see :func:`shaped`."""
     return shaped(contract, wire.read(settled(given(keywords))), warned)
 
 
 def shaped(
     contract: Contract[A], request: Request, warned: set[str] | None = None
 ) -> tuple[Contract[A], Request]:
-    """Read what a request demands into its contract.
+    """Move the demands of a request into the contract of this call.
 
-    The reply is held to that contract; the request is without what the contract holds. Raises
-    ContractError for what no verdict could honour. A schema as the format of the answer is the
-    answer's contract for this call; ``json_object`` makes an object of an answer that was any text.
+    Return that contract, and the request without these demands. A schema as the format of the
+    answer becomes the answer's schema for this call; ``json_object`` requires an object if any text
+    was allowed. Raises ContractError for a demand that a verdict could not honour.
 
-    ``warned`` is given for a request of the API's own form, whose schemas are of strangers: none of
-    them ends the request. What cannot be checked of them is warned of with ContractWarning, unless
-    the warning is in ``warned``, to which it is added.
+    Pass ``warned`` for a request in the API's own form, whose schemas may be third-party: none of
+    them ends the request. A ContractWarning says what of them cannot be checked; ``warned`` records
+    the warnings, so that each is issued once.
     """
     tools = request.given_tools
     if tools is not None:
@@ -90,7 +90,7 @@ def shaped(
 
 
 def own_request(request: Request, warned: set[str] | None) -> Request:
-    """Return a request as its caller made it, with nothing that a contract demands."""
+    """Return the caller's request, without any demands of a contract."""
     held, base = shaped(Contract(parallel=True), request, warned)
     return replace(demanding(held, base, frozenset()), asks_usage=False, added=frozenset())
 
@@ -98,10 +98,9 @@ def own_request(request: Request, warned: set[str] | None) -> Request:
 def _tools_of(
     contract: Contract, tools: Iterable[object], warned: set[str] | None
 ) -> list[Tool[..., Any]]:
-    """Declare the tools of a request as the contract declares its own.
+    """Declare the tools of a request with the settings of the contract.
 
-    A schema that cannot be checked is refused, unless it came in a request of the API's own form;
-    the error says so.
+    A schema that cannot be checked is rejected, unless it is in a request in the API's own form.
     """
     how: dict[str, Any] = {"extra": contract.extra, "formats": contract.formats}
     if warned is None:
@@ -116,7 +115,7 @@ def _tools_of(
 
 
 def _strictly(tools: list[object], how: dict[str, Any]) -> list[Tool[..., Any]]:
-    """Declare tools whose schemas must be checkable; the error says where they need not be."""
+    """Declare tools whose schemas must be checkable; the error says how to send them anyway."""
     try:
         return tools_of(tools, **how)
     except ContractError as error:
@@ -124,8 +123,8 @@ def _strictly(tools: list[object], how: dict[str, Any]) -> list[Tool[..., Any]]:
             tools_of(tools, are_strangers=True, **how)
             said = str(error).removesuffix(f" (at {error.path})")
             words = (
-                f"{said}; tools given to reply(), stream() or run() must be checkable: create() "
-                "sends this one as it is, and holds its calls to its name and a JSON object"
+                f"{said}; tools for reply(), stream() or run() must be checkable; create() sends "
+                "this one unchanged, and checks only that its arguments are a JSON object"
             )
             error = ContractError(words, path=error.path)
 
@@ -143,7 +142,7 @@ def _warn_once(words: str, warned: set[str]) -> None:
 def _with_declared(
     contract: Contract[A], tools: tuple[JSONObject, ...], warned: set[str] | None
 ) -> Contract[A]:
-    """Add the tools that a request declares elsewhere; the contract's own count before them."""
+    """Add the tools that a request declares elsewhere; the contract's own take precedence."""
     spaces = spaces_of(tools)
     if spaces:
         contract = contract.replace(spaces=spaces)
@@ -160,7 +159,7 @@ def _shaped_by_choice(contract: Contract[A], choice: Choice) -> Contract[A]:
         return contract.with_choice(choice.tool)
 
     if choice.allowed is None:
-        # "any" is other APIs' word for it
+        # other APIs call it "any"
         means_required = choice.mode == "any" and choice.mode not in contract.callable_names
         return contract.with_choice("required" if means_required else choice.mode)
 
@@ -198,9 +197,9 @@ def _shaped_by_format(
 
 
 def _strangers_answer(contract: Contract, schema: object, warned: set[str] | None) -> Answer:
-    """Read the schema of an answer that a request demands.
+    """Return the answer for the schema in a request.
 
-    One that cannot be checked, of a stranger, is held to JSON of its type.
+    If a third-party schema cannot be checked, only JSON of its type is required.
     """
     try:
         answer = _answer(contract, _object_of(schema), is_strangers=warned is not None)
@@ -214,13 +213,13 @@ def _strangers_answer(contract: Contract, schema: object, warned: set[str] | Non
 
     if warned is not None and answer.schema is not None and answer.schema.unheld:
         unheld = "; ".join(answer.schema.unheld)
-        _warn_once(f"the answer is not checked against all of its schema: {unheld}", warned)
+        _warn_once(f"the answer is checked against its schema except: {unheld}", warned)
 
     return answer
 
 
 def _object_of(schema: object) -> Mapping[str, Any]:
-    """Return the schema of an answer; raise ContractError for what is not the object of one."""
+    """Return the schema of an answer; raise ContractError if it is not an object."""
     if not isinstance(schema, Mapping):
         raise ContractError("response_format.json_schema.schema must be a JSON Schema")
 
@@ -230,8 +229,7 @@ def _object_of(schema: object) -> Mapping[str, Any]:
 def _answer(contract: Contract, kind: object, *, is_strangers: bool = False) -> Answer:
     if type(contract.answer) is not Answer:
         raise ContractError(
-            "response_format has a schema, but the contract's answer judges by its own; "
-            "leave it out"
+            "response_format has a schema, but the contract's answer has its own; leave it out"
         )
 
     extra = contract.extra or "forbid"
@@ -248,15 +246,15 @@ def narrowed(
     keeps_cache: bool,
     has_calls: bool,
 ) -> Request:
-    """Return the request that asks for a scope alone, or for the whole reply.
+    """Return the request for a scope, or for the whole reply if ``scope`` is None.
 
-    ``has_calls``: the conversation holds some.
+    ``has_calls`` says whether the conversation contains calls.
     """
     is_native = contract.channel == "native"
 
     if scope is not None and not keeps_cache:
         if is_native:
-            # forced calls are all that is wanted, or an answer by a schema of its own
+            # the retry requests forced calls, or an answer with another schema
             request = replace(request, format=None)
 
         narrow = contract_for(contract, scope, has_calls=has_calls)
@@ -276,9 +274,9 @@ def narrowed(
 
 
 def contract_for(contract: Contract, scope: Scope, *, has_calls: bool) -> Contract:
-    """Return the contract whose request asks for a scope alone.
+    """Return the contract for a request of a scope only.
 
-    It is the same one in the text channel, where the instructions ask for the scope.
+    In the text channel it is the same contract, because the instructions name the scope.
     """
     if contract.channel == "text":
         return contract
@@ -292,7 +290,7 @@ def contract_for(contract: Contract, scope: Scope, *, has_calls: bool) -> Contra
 
         return narrow.replace(tools=(replace(narrow.tools[0], parameters=schema),))
 
-    # some APIs refuse a conversation with calls in it where no tools are sent
+    # some APIs reject a conversation with calls if no tools are sent
     tools = contract.tools if has_calls else ()
     answer = Answer(schema, name=contract.answer.name)
     return contract.replace(tools=tools, choice="none", answer=answer)
@@ -307,10 +305,10 @@ def demanding(
     is_own: bool = True,
     whole: Contract | None = None,
 ) -> Request:
-    """Return a request that says what a contract demands, by its channel.
+    """Return a request with the demands of a contract.
 
-    ``is_own``: the contract has the caller's own choice of tools. ``whole`` is the contract that it
-    was narrowed from, whose schemas are sent; None where it is the whole one.
+    ``is_own`` says whether the contract has the caller's own tool choice. ``whole`` is the contract
+    that this one was narrowed from, whose schemas are sent; None if it was not narrowed.
     """
     if contract.channel == "text":
         return _in_text(contract, request, unwanted, scope)
@@ -322,7 +320,7 @@ def demanding(
     if choice is not None and not is_callers:
         added.add(CHOICE)
 
-    # true is the API's own default, and said only where several calls are retried
+    # true is the API's default, and sent only if several calls are retried
     parallel = request.parallel if tools else None
     several = scope is not None and len(scope.calls) > 1
     if tools and parallel is None and (several or not contract.parallel):
@@ -359,12 +357,12 @@ def demanding(
 
 
 def scope_is_whole(scope: Scope | None) -> bool:
-    """Return whether whole calls or a whole reply are asked for, and no value of one."""
+    """Return whether whole calls or a whole reply are requested, not a value inside one."""
     return scope is None or scope.part is None
 
 
 def _strictly_sent(sent: SentSchemas, request: Request) -> Request:
-    """Return a request with the schemas that a provider enforces, in the form it takes."""
+    """Return a request with the schemas converted for the provider's strict mode."""
     tools = tuple(sent.tools.get(tool.name, tool) for tool in request.tools)
     wanted = request.format
     is_ours = FORMAT in request.added and isinstance(wanted, AnswerFormat)
@@ -378,9 +376,9 @@ def _strictly_sent(sent: SentSchemas, request: Request) -> Request:
 
 
 def _is_format_refused(contract: Contract, scope: Scope | None) -> bool:
-    """Return whether it is known that the server refuses the schema of the answer.
+    """Return whether the server is known to reject the schema of the answer.
 
-    Anthropic takes none that it does not enforce: such an answer is asked for in words.
+    Anthropic accepts only schemas that it enforces; otherwise the instructions have the schema.
     """
     is_asked = contract.provider == "anthropic" and contract.strict is not False
     if not is_asked or contract.answer.schema is None:
@@ -390,7 +388,7 @@ def _is_format_refused(contract: Contract, scope: Scope | None) -> bool:
 
 
 def usage_added(request: Request, unwanted: frozenset[str]) -> set[str]:
-    """Return that the usage of a stream is asked for: an attempt has it like any other."""
+    """Return the addition that requests the usage of a stream, if it is needed."""
     is_asked = request.is_stream and request.wants_usage is None and USAGE not in unwanted
     return {USAGE} if is_asked else set()
 
@@ -412,7 +410,7 @@ def _in_text(
         wanted = part_words(tool, scope.place, wrapped=scope.part.wrapped)
         words = instructions(contract, f"only {wanted}", schema)
 
-    # the schema of what is asked for: the caller's bare schema would refuse that
+    # the schema of the whole reply: the caller's schema, of the answer only, would not admit it
     ours = AnswerFormat("json_schema", schema, "reply")
     added = usage_added(request, unwanted)
 
@@ -427,7 +425,7 @@ def _in_text(
 
 
 def has_schema(request: Request) -> bool:
-    """Return whether the answer is demanded by a schema in the request itself."""
+    """Return whether the request itself has a schema for the answer."""
     return isinstance(request.format, AnswerFormat) and request.format.kind == "json_schema"
 
 
@@ -440,10 +438,9 @@ def _tools(contract: Contract) -> tuple[Declared, ...]:
 
 
 def _choice(contract: Contract) -> Choice | None:
-    """Return the choice of tools to send.
+    """Return the tool choice to send; None for ``auto``, the API's default.
 
-    None for ``auto``, which is the API's own default. An answer by tool is a call, and calls are
-    required then.
+    With ``answer_style="tool"`` an answer is a call, so calls are required.
     """
     choice = contract.choice
     is_union = contract.answer_style == "union"

@@ -1,6 +1,6 @@
-"""Corrections of at most 2 KB, without the model's words.
+"""The default corrections: at most 2 KB, and without the model's own words.
 
-The first names the faults, the second also the broken sub-schema, the third also an example.
+The first names the faults, the second adds the broken sub-schema, the third an example.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from strictreply.values._limits import JSON, JSONObject
 from strictreply.values._replies import Invalid
 
 MAX_CORRECTION_BYTES = 2_000
-"""The bytes that one correction may have."""
+"""The longest correction, in bytes of UTF-8."""
 
 MAX_LISTED_FAULTS = 12
-"""The faults that one correction lists."""
+"""The most faults that one correction lists."""
 
 MAX_LISTED_TOOLS = 12
 SCHEMA_TIER = 2
@@ -44,22 +44,24 @@ _MORE = "…"
 _ENVELOPE = re.compile(r" in (?:/content|…?(?:/tool_calls)?(?:/\d+)?/function/arguments)/")
 
 _Places: TypeAlias = tuple[str, ...]
-"""JSON Pointers of what an example has to show."""
+"""JSON Pointers to the places that an example must show."""
 
 
 @dataclass(frozen=True, slots=True)
 class TieredSteering:
-    """The default corrections: terse first, then with ever more help.
+    """The default steering: short corrections first, then longer ones with more help.
 
-    The second tier adds the broken sub-schema, the third an example that validates.
+    The first tier names the faults. The second adds the broken sub-schema, the third a valid
+    example.
     """
 
     max_bytes: int = MAX_CORRECTION_BYTES
+    """The longest correction, in bytes of UTF-8."""
 
     def correction(self, context: CorrectionContext) -> str:
-        """Return what to change, in at most ``max_bytes`` bytes of UTF-8."""
+        """Return the text of the correction, at most ``max_bytes`` long."""
         if any(issue.remedy is Remedy.SHORTEN for issue in context.issues):
-            # a reply that was cut is not a mistake to correct, so nothing is said about its text
+            # a reply that was cut off is not a mistake, so its text is not criticized
             words = "The reply was cut off at the token limit. Reply again, shorter."
             if context.tier > 1:
                 number = context.number or context.tier
@@ -73,7 +75,7 @@ class TieredSteering:
         parts = [headline, *_fault_lines(context)]
 
         if context.tier >= EXAMPLE_TIER:
-            # before the schema, which may leave no bytes for it
+            # before the schema, which could use up all bytes
             example = example_for(context)
             if example is not None:
                 parts.append(f"A valid example: {compact(example)}")
@@ -85,7 +87,7 @@ class TieredSteering:
 
 
 def corrections(steering: Steering, contexts: tuple[CorrectionContext, ...]) -> list[str]:
-    """Return the words for each of several contexts, together in the bytes of one correction."""
+    """Return the text for each context; together they have the length of one correction."""
     words = [steering.correction(context) for context in contexts]
     if len(words) == 1:
         return words
@@ -96,15 +98,15 @@ def corrections(steering: Steering, contexts: tuple[CorrectionContext, ...]) -> 
 def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
     """Return faults as lines such as ``- /limit: must be an integer``, each once.
 
-    Places are counted from ``at``, else from the JSON that the model wrote: it knows nothing of the
-    message around that.
+    Places start at ``at``, or else at the JSON that the model wrote: the model does not know the
+    message around it.
     """
     hints: dict[str, dict[str, None]] = {}
     for issue in issues:
         inside = _inside(issue.path, at) if at else None
         place = _told_place(issue.path) if inside is None else shown_place(inside)
         fault = f"{place}: {issue.message}" if place else issue.message
-        # a hint counts places from the reply's root, too
+        # places in a hint also start at the reply's root
         hint = issue.hint.replace(f" in {shown_place(at)}/", " in /") if at else issue.hint
         hint = _ENVELOPE.sub(" in /", hint)
         hints.setdefault(fault, {})[hint] = None
@@ -114,7 +116,7 @@ def fault_lines(issues: Iterable[Issue], at: str = "") -> list[str]:
 
 
 def _told_place(path: str) -> str:
-    """Return a place as a model knows it: in the arguments of its second call, or in its answer."""
+    """Return a place in words for the model: inside its second call, or inside its answer."""
     tokens = pointer_tokens(path)
     if tokens[:1] == ["content"] or path == "/function_call":
         return shown_place(pointer("", *tokens[1:]))
@@ -129,11 +131,11 @@ def _told_place(path: str) -> str:
 
 
 def fitted(parts: list[str], limit: int) -> str:
-    """Return the parts, one per line, that fit whole into so many bytes.
+    """Return the parts, one per line, that fit into the limit of bytes.
 
-    Only the first two are ever cut.
+    Only the first two parts are cut; others are left out if they do not fit.
     """
-    # names in a stranger's schema may forge lines of their own
+    # names in a third-party schema could forge lines
     lines = [printable_json(part) for part in parts]
     text = _cut(lines[0], limit)
 
@@ -147,9 +149,9 @@ def fitted(parts: list[str], limit: int) -> str:
 
 
 def fitted_before(parts: list[str], last: str, limit: int) -> str:
-    """Return the parts as :func:`fitted` does, with the line ``last`` behind them.
+    """Return the parts like :func:`fitted`, followed by the line ``last``.
 
-    It stays whole unless it needs more than half of the room.
+    ``last`` is kept whole, unless it needs more than half of the limit.
     """
     first = fitted(parts[:1], limit // 2)
     others = parts[1:]
@@ -178,7 +180,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def verdict_words(number: int) -> str:
-    """Return how the correction of a number begins: that the reply was not valid."""
+    """Return the first words of a correction, by its number."""
     first = {1: "Not valid.", 2: "Still not valid."}
     return first.get(number, f"Still not valid (correction {number}).")
 
@@ -208,8 +210,8 @@ def _fault_lines(context: CorrectionContext) -> list[str]:
 def _schema_line(context: CorrectionContext) -> list[str]:
     """Return the line with the sub-schema of the first fault.
 
-    It has the schema of the whole reply, or the tools, when the fault is in the reply's shape.
-    There is no line where there are no tools.
+    If the fault is in the shape of the reply, it is the schema of the reply, or the list of tools.
+    The list is empty if there are no tools.
     """
     schema = _schema_at_fault(context)
     if schema is not None:
@@ -217,7 +219,7 @@ def _schema_line(context: CorrectionContext) -> list[str]:
         place = _inside(path, context.at or _answer_place(context.contract, path)) or ""
         part = schema.part(place)
         if context.issues[0].code.endswith(f".{SchemaRule.ENUM}") and "const" in _keywords(part):
-            place = place.rpartition("/")[0]  # the tag of a union, of which that is one form
+            place = place.rpartition("/")[0]  # the tag of a union: show all forms
             part = schema.part(place)
 
         name = shown_place(place)
@@ -250,9 +252,9 @@ def _parameters(tool: Tool) -> list[str]:
 
 
 def example_for(context: CorrectionContext) -> JSON:
-    """Return the smallest valid arguments, answer or reply as a text that show what was wrong.
+    """Return the smallest valid arguments, answer or text reply that show the places at fault.
 
-    None when there is no such example.
+    None if there is no such example.
     """
     for places in _to_show(context):
         for example in _examples(context, places):
@@ -262,7 +264,7 @@ def example_for(context: CorrectionContext) -> JSON:
 
 
 def _as_sent(context: CorrectionContext, example: JSON) -> JSON:
-    """Return an example in the form in which its schema is sent."""
+    """Return an example in the form of the schema that was sent."""
     sent = context.contract.sent
     if sent is None:
         return example
@@ -276,9 +278,9 @@ def _as_sent(context: CorrectionContext, example: JSON) -> JSON:
 
 
 def _to_show(context: CorrectionContext) -> Iterator[_Places]:
-    """Yield what an example has to show, as pointers from the reply's root.
+    """Yield the places that an example must show, as pointers from the reply's root.
 
-    That is all that was wrong, or the first fault where it would be too much.
+    They are all places at fault, then only the first one, in case no example shows them all.
     """
     faults = [issue for issue in context.issues if issue.remedy is not Remedy.SHORTEN]
     issues = faults[:MAX_LISTED_FAULTS]
@@ -286,19 +288,19 @@ def _to_show(context: CorrectionContext) -> Iterator[_Places]:
     paths: list[str] = []
     keyed: list[str] = []
     for issue in issues:
-        # what has to be left out need not be shown
+        # a forbidden member is not shown
         is_forbidden = issue.code.endswith(f".{SchemaRule.FORBIDDEN}")
         paths.append(issue.path.rpartition("/")[0] if is_forbidden else issue.path)
         is_extra = issue.code.endswith(f".{SchemaRule.EXTRA_KEY}")
         keyed.append(pointer(paths[-1], ANY_MEMBER) if is_extra else paths[-1])
 
-    if keyed != paths:  # a key that is allowed says more than none
+    if keyed != paths:  # an allowed key helps more than an empty object
         yield tuple(dict.fromkeys(keyed))
 
     yield tuple(dict.fromkeys(paths))
     yield tuple(paths[:1])
 
-    # the place of a fault that is not one of a schema's need not be shown
+    # a fault that does not come from a schema has no place to show
     if issues and not issues[0].code.startswith(("args.", "answer.")):
         yield ()
 
@@ -352,9 +354,9 @@ def _answer_examples(answer: Answer, places: _Places | None) -> Iterator[JSON]:
 
 
 def _all_inside(places: _Places, at: str, *beside: str) -> _Places | None:
-    """Return the places counted from ``at``, those above or ``beside`` it as its root.
+    """Return the places relative to ``at``; places above or ``beside`` it become its root.
 
-    None when one lies elsewhere.
+    None if one is elsewhere.
     """
     inside: list[str] = []
     for path in places:
@@ -369,7 +371,7 @@ def _all_inside(places: _Places, at: str, *beside: str) -> _Places | None:
 
 
 def is_at(path: str, at: str) -> bool:
-    """Return whether a pointer leads to ``at`` or below it."""
+    """Return whether a pointer is ``at`` or below it."""
     return path == at or path.startswith(f"{at}/")
 
 
@@ -396,10 +398,7 @@ def _is_about_answer(context: CorrectionContext) -> bool:
 
 
 def _answer_place(contract: Contract, path: str) -> str:
-    """Return the pointer of the answer in which ``path`` lies.
-
-    It depends on the channel and on ``answer_style``.
-    """
+    """Return the pointer to the answer that contains ``path``, by channel and ``answer_style``."""
     by_tool = contract.answer_style == "tool"
     if contract.channel == "text":
         return "/args/answer" if by_tool else "/answer"

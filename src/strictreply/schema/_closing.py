@@ -1,4 +1,4 @@
-"""A schema prepared for checking: its older draft read as a newer one, and its objects closed."""
+"""Prepares a schema for checking: converts older drafts to newer ones, and closes objects."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ _OTHERS = {
     "double": "number",
     "float": "number",
 }
-# The words of JSON Schema and of other languages for its types, in lower case.
+# The names of types in JSON Schema and other languages, in lower case.
 TYPE_WORDS = {name: name for name in TYPES} | _OTHERS
-# The keywords that drafts until 07 have no meaning for.
+# The keywords that have no meaning in drafts until 07.
 NEWER = frozenset(
     {
         "dependentRequired",
@@ -73,20 +73,20 @@ NEWER = frozenset(
         "unevaluatedProperties",
     }
 )
-# stand in a URI's fragment as they are, as do letters and digits (RFC 3986, 3.5)
+# characters that need no escape in a URI's fragment, like letters and digits (RFC 3986, 3.5)
 IN_FRAGMENTS = "/~!$&'()*+,;=:@?-._"
 # From a keyword of a schema with its value to no keyword, one, or several.
 Respell: TypeAlias = Callable[[dict[str, Any], str, Any], dict[str, Any]]
 
 
 def modern(document: Document) -> Document:
-    """Return the same schema in a draft from 06 on (03 and 04 become 07).
+    """Return the same schema in draft 06 or later (03 and 04 become 07).
 
     Raises ContractError for an unknown ``$schema``.
     """
-    # What no draft since 06 has a meaning for is read as its one meaning, such as ``nullable``
-    # beside ``type``. So are ``dependencies`` and a list in ``items``, where no older draft is
-    # declared.
+    # Keywords without a meaning in any draft since 06 get their only possible meaning, such as
+    # ``nullable`` next to ``type``. So do ``dependencies`` and a list in ``items``, if no older
+    # draft is declared.
     if isinstance(document, bool):
         return document
 
@@ -126,12 +126,12 @@ def _prepared(schema: JSONObject, draft: str) -> JSONObject:
 def upgraded(document: Document) -> Document:
     """Return the same schema in a draft that has ``unevaluatedProperties``.
 
-    Newer drafts are returned as they are.
+    Newer drafts are returned unchanged.
     """
     if isinstance(document, bool) or not ignores_siblings(document):
         return document
 
-    # what stood beside a reference had no meaning until draft-07, and would get one
+    # keywords next to a reference had no meaning until draft-07, and must not get one
     def beside_ref(schema: JSONObject) -> JSONObject:
         keywords = BESIDE_REF if "$ref" in schema else schema.keys()
         return {name: value for name, value in schema.items() if name in keywords}
@@ -140,9 +140,9 @@ def upgraded(document: Document) -> Document:
 
 
 def as_member(document: Document, name: str) -> JSONObject:
-    """Return the schema of an object with the one member ``name``, described by ``document``."""
+    """Return the schema of an object with only the member ``name``, described by ``document``."""
     # Definitions move to the root, where servers look for them; identifiers and dynamic references
-    # get a base instead.
+    # get a base URI instead.
     whole: dict[str, Any] = {"type": "object", "properties": {name: document}, "required": [name]}
     if isinstance(document, bool):
         return whole
@@ -159,7 +159,7 @@ def as_member(document: Document, name: str) -> JSONObject:
         if value.startswith(("#/$defs/", "#/definitions/")):
             return {keyword: value}
 
-        # without identifiers the dynamic references lead there as well
+        # without identifiers, dynamic references point there, too
         return {"$ref": f"#/properties/{name}{value[1:]}"}
 
     inner = _rewritten(inner, moved)
@@ -220,7 +220,7 @@ def _plain(schema: JSONObject, keyword: str, value: object) -> JSONObject:
         case "minimum" | "maximum" if schema.get(f"exclusive{keyword.capitalize()}") is True:
             return {}
         case "examples" if not isinstance(value, list):
-            # it is not a keyword before draft-06, and often written as one example
+            # it is not a keyword before draft-06, and often used for a single example
             return {"examples": [value]}
         case "type":
             return _types(value, is_nullable=schema.get("nullable") is True)
@@ -264,7 +264,7 @@ def _with_required(schema: JSONObject) -> JSONObject:
 
 
 def _from_draft_03(schema: JSONObject) -> JSONObject:
-    """Replace the keywords that draft-04 gave up.
+    """Replace the keywords that draft-04 removed.
 
     They are in JSON Schema draft-03 sections 5.1, 5.7 and 5.24 to 5.26.
     """
@@ -297,9 +297,9 @@ def _one_of_types(types: object) -> JSONObject:
 
 
 def _encoded(document: JSONObject, reference: str) -> str:
-    """Return a pointer spelled as a URI, when it leads somewhere as it is written.
+    """Return a pointer encoded as a URI, if it has a target without encoding.
 
-    Generic types are named ``List[int]``, for instance, which is not valid in a URI.
+    Generic types, for example, have names like ``List[int]``, which are not valid in a URI.
     """
     for fragment in (unquote(reference[1:]), reference[1:]):
         spelled = f"#{quote(fragment, safe=IN_FRAGMENTS)}"
@@ -310,8 +310,8 @@ def _encoded(document: JSONObject, reference: str) -> str:
 
 
 def _needs_ids(document: JSONObject) -> bool:
-    # Generators of draft-04 give an id to every member; as bases they would lead pointers into the
-    # whole astray.
+    # Generators of draft-04 give an id to every member; used as base URIs, these would break all
+    # pointers.
     references = [
         each["$ref"] for each, _ in objects_in(document) if isinstance(each.get("$ref"), str)
     ]
@@ -323,41 +323,43 @@ def _leads_to_schema(document: JSONObject, reference: str) -> bool:
 
 
 SPEAKING = ("properties", "patternProperties")
-# closing what is negated or tested would open its holder
+# closing a negated or tested schema would open the schema around it
 AS_WRITTEN = ("not", "if", "contains", "propertyNames")
 
 
 def closed_graph(source: Document, *, root_closed: bool) -> Graph:
     """Copy a schema with its objects closed, and return the copy's graph.
 
-    With ``root_closed`` the root is closed in any case. What the copy admits the source admits too,
-    but for a ``oneOf`` whose closed branches overlap less. Every place that judges a value of its
-    own is closed once: by ``additionalProperties`` where no other schema has a say about the same
-    value (it sees only the properties beside it), else by ``unevaluatedProperties`` around all that
-    have. A choice (``anyOf``, ``oneOf``) with nothing beside it is closed branch by branch. An
-    explicit statement is respected everywhere. A member that is required counts as listed.
+    With ``root_closed`` the root is always closed. Everything that the copy accepts, the source
+    accepts, too, except a ``oneOf`` whose closed branches overlap less.
+
+    Every place that judges its own value is closed once: by ``additionalProperties`` if no other
+    schema judges the same value (it sees only the properties next to it), else by
+    ``unevaluatedProperties`` around all of them. A union (``anyOf``, ``oneOf``) without other
+    keywords is closed branch by branch. Explicit statements are respected everywhere. A required
+    member counts as listed.
     """
     copy = upgraded(read_document(source))
     graph = Graph({} if copy is True and root_closed else copy)
     closer = _Closer(graph, root_closed=root_closed)
-    closer.close()  # adds booleans only, so that the graph stays true
+    closer.close()  # only booleans are added, so the graph stays correct
     return graph
 
 
 def shown_document(source: Document, closed: Graph) -> Document:
     """Return a schema with ``additionalProperties: false`` wherever closing added it.
 
-    It is ``source`` itself where closing added none.
+    It is ``source`` itself if closing added none.
     """
-    # left out are ``unevaluatedProperties``, unknown to endpoints, and what would forbid members
-    # that are required only
+    # without ``unevaluatedProperties``, which endpoints do not know, and without what would forbid
+    # members that are only required
     copy = None
     for node in closed.nodes:
         if node.pointer is None or node.schema.get("additionalProperties") is not False:
             continue
 
         copy = read_document(source) if copy is None else copy
-        # closing reads an older draft in the words of a newer one
+        # closing reads an older draft in the keywords of a newer one
         with suppress(LookupError, ValueError, TypeError):
             written = at_pointer(copy, pointer_tokens(node.pointer))
             if not isinstance(written, dict):
@@ -371,15 +373,15 @@ def shown_document(source: Document, closed: Graph) -> Document:
 
 
 class _Closer:
-    """One closing of one document."""
+    """The process of closing one document."""
 
     def __init__(self, graph: Graph, *, root_closed: bool) -> None:
-        self._places: dict[int, Node] = {}  # the schemas that judge a value of their own
+        self._places: dict[int, Node] = {}  # the schemas that judge their own value
         self._choices: dict[int, list[SchemaEdge]] = {}
         self._composed: set[int] = set()
-        # met only through references, so that a composition elsewhere may also use them
+        # reached only through references, so a composition elsewhere may also use them
         self._shared: set[int] = set()
-        # closed though they list nothing
+        # closed although they list nothing
         self._forced: set[int] = {id(graph.root)} if root_closed else set()
         self._pending: list[Node] = []
 
@@ -390,11 +392,11 @@ class _Closer:
             node = self._pending.pop()
             choices = self._choices[id(node)] = _choices(node)
             for edge in choices:
-                self._discover(edge.target, shared=True)  # a composition may use the whole choice
+                self._discover(edge.target, shared=True)  # a composition may use the whole union
 
             members = [node] if choices else node.judges()
-            # All but the place itself describe a part of its members: closed alone, each would
-            # refuse the others' part.
+            # All except the place itself describe a part of its members: closed separately, each
+            # would reject the others' part.
             self._composed.update(map(id, members[1:]))
 
             for member in members:
@@ -403,7 +405,7 @@ class _Closer:
                         self._discover(edge.target, shared=False)
 
     def _discover(self, node: Node, *, shared: bool) -> None:
-        """Note a place; one that is met by itself is not shared, whoever else references it."""
+        """Record a place; a place reached directly is not shared, whatever else refers to it."""
         if id(node) not in self._places:
             self._places[id(node)] = node
             self._shared.add(id(node))
@@ -414,9 +416,9 @@ class _Closer:
 
     def close(self) -> None:
         for node in self._places.values():
-            # A definition that compositions refer to stays open: closed, it would refuse the
-            # members that the others describe. They are closed around it, and so is each place that
-            # refers to it alone (_close_choice).
+            # A definition that compositions refer to stays open: closed, it would reject the
+            # members that the others describe. The compositions are closed around it, and so is
+            # each place that refers only to it (_close_choice).
             composed = id(node) in self._shared and id(node) in self._composed
             stated = any(each in node.schema for each in STATEMENTS)
             if node.pointer is not None and not composed and not stated:
@@ -430,8 +432,8 @@ class _Closer:
             for edge in choices:
                 self._close_choice(node, edge)
 
-            # A branch that is ``true`` cannot hold a statement of its own, so the place around the
-            # choice has to.
+            # A ``true`` branch cannot have its own statement, so the place around the union must
+            # have it.
             if forced and any(branch is True for branch in schema.get(choices[0].keyword, ())):
                 schema["unevaluatedProperties"] = False
 
@@ -440,22 +442,22 @@ class _Closer:
         members = node.judges()
         if forced or any("properties" in member.schema for member in members):
             _admit_required(node)
-            # additionalProperties sees only its own schema: used beside others, it would refuse
-            # what they describe.
+            # additionalProperties sees only its own schema: next to others, it would reject what
+            # they describe.
             alone = not any(_speaks(member) for member in members[1:])
             schema["additionalProperties" if alone else "unevaluatedProperties"] = False
 
     def _close_choice(self, node: Node, edge: SchemaEdge) -> None:
-        """Close what a place delegates to.
+        """Close the target of a place.
 
-        It is closed beside the choice when the target itself may not be closed.
+        The place around the union is closed if the target itself must stay open.
         """
         spoken = any(_speaks(member) for member in edge.target.judges())
         forced = id(node) in self._forced
         left_open = id(edge.target) in self._composed or edge.target.pointer is None
 
-        # A branch that belongs to this choice alone is closed itself; a shared target is closed
-        # from around the choice.
+        # A branch of only this union is closed itself; for a shared target, the place around the
+        # union is closed.
         if edge.keyword not in REFERENCES and not left_open:
             if forced:
                 self._forced.add(id(edge.target))  # its turn comes later
@@ -465,8 +467,8 @@ class _Closer:
 
 
 def _choices(node: Node) -> list[SchemaEdge]:
-    # With anything beside it a choice only takes part in describing the object, and its branches
-    # may not be closed.
+    # With other keywords next to it, a union only contributes to the description of the object, and
+    # its branches must stay open.
     combined = [keyword for keyword in node.schema if keyword in IN_PLACE or keyword in SPEAKING]
     edges = [edge for edge in node.along(Applies.HERE) if edge.keyword != "not"]
     choosing = ("$ref", "anyOf", "oneOf") if len(edges) > 1 else ("$ref", "anyOf", "oneOf", "allOf")
@@ -477,7 +479,7 @@ def _choices(node: Node) -> list[SchemaEdge]:
     if not demanded:
         return edges
 
-    # What is required around the choice has to be known to each branch, which is closed by itself.
+    # Each branch, which is closed by itself, must know what is required around the union.
     for edge in edges:
         required = map(_demanded, conjoined_with([edge.target]))
         if not _described(edge.target).union(*required).issuperset(demanded):
@@ -487,15 +489,15 @@ def _choices(node: Node) -> list[SchemaEdge]:
 
 
 def _admit_required(node: Node) -> None:
-    """List at a place what is required, or is in a listed value, and not described there.
+    """List at a place what is required, or in a listed value, but not described there.
 
-    Closing must not forbid what the schema demands or lists.
+    Closing must not forbid what the schema requires or lists.
     """
     contexts = {id(node): _described(node)}
     pending = [node]
     missing = dict[str, None]()
 
-    for member in pending:  # grows while it is walked
+    for member in pending:  # grows during the iteration
         context = contexts[id(member)]
         named = (*_demanded(member), *_listed_names(member))
         missing |= dict.fromkeys(name for name in named if name not in context)

@@ -1,4 +1,4 @@
-"""A schema, compiled once: what the user wrote, what is enforced, and the checks of values."""
+"""A compiled schema: its source, the form that is enforced, and the checks of values."""
 
 from __future__ import annotations
 
@@ -40,60 +40,59 @@ from strictreply.values._limits import (
     Work,
 )
 
-# the judgements of one place that any value within the caps may cost, so that it need not be
-# counted
+# judgements per place up to which any value within the limits is cheap, so that nothing is counted
 FREE_LOAD = 64
-# of one value by one schema in one check; about 60 ms
+# judgements of one value by one schema in one check; about 60 ms
 MAX_JUDGEMENTS = FREE_LOAD * DEFAULT_LIMITS.nodes
-# The judgements that are one step of a reply's work, which its calls share: half of it is left for
-# explaining.
+# Judgements that count as one step of a reply's work, which its calls share: half of the work is
+# left for explaining.
 JUDGED_PER_STEP = 2 * MAX_JUDGEMENTS // MAX_WORK
-# for pydantic, which tries each branch of a union anew at every level and fills in its defaults
+# the same for pydantic, which retries each branch of a union at every level and fills in defaults
 BUILT_PER_STEP = 20
-MAX_TRIED = 8  # faults of an example of which it is tried whether another example is without them
-MAX_SHOWN = 5  # places of one warning
-FREE_BUILT = 4  # the judgements of one place that pydantic may make of any value within the caps
+MAX_TRIED = 8  # faults of an example for which another example is tried
+MAX_SHOWN = 5  # places in one warning
+FREE_BUILT = 4  # judgements per place up to which pydantic is cheap for any value within the limits
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Schema:
-    """A JSON Schema ready to judge values, in bounded time and without any network or disk.
+    """A JSON Schema that checks values, in bounded time and without network or disk.
 
-    :meth:`compile` makes one.
+    Create one with :meth:`compile`.
     """
 
     source: Document
-    """The document as the user wrote it, with older spellings made modern."""
+    """The document as you wrote it, with older keywords modernized."""
     closed: Document
-    """``source`` with its objects closed, which is enforced."""
+    """``source`` with its objects closed: the schema that is enforced."""
     shown: Document
-    """``source`` with ``additionalProperties: false`` where that is enforced."""
+    """``source`` with ``additionalProperties: false`` added where that is enforced."""
     names: frozenset[str]
-    """Every member name of the schema: paths of issues are made of these only."""
+    """All member names in the schema: only these occur in paths of issues."""
     _written: Graph
     """The sub-schemas of ``source``."""
     _graph: Graph
     """The sub-schemas of ``closed``."""
     _load: int | None
-    """The steps that judging one value may take; None where that depends on the value."""
+    """The steps that judging one value may take; None if it depends on the value."""
     _engine: SchemaEngine
     """Judges values by ``closed``."""
     _as_written: SchemaEngine | None
-    """Judges values by ``source``; None where that is the same."""
+    """Judges values by ``source``; None if ``closed`` suffices."""
     _explainer: Explainer
     """Explains the faults of a value."""
     live: LiveSchema
-    """Follows a value while it is written."""
+    """Checks a value while it is being written."""
     _how: dict[str, Any]
     """The keywords that the schema was compiled with."""
     unheld: tuple[str, ...] = ()
-    """What of ``source`` is not enforced, seldom anything."""
+    """The rules of ``source`` that are not enforced, in words; usually empty."""
     parts: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Values made of the schema's parts, by place."""
+    """Values derived from parts of the schema, by place."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # compiled anew in the process that unpickles it: an engine is not data, and parts are known
-        # by their identity
+        # compiled again when unpickled: an engine cannot be pickled, and parts are found by
+        # identity
         if not self._how:
             return Schema.unchecked, (self.shown, *self.unheld, self.source)
 
@@ -101,21 +100,21 @@ class Schema:
 
     @classmethod
     def unchecked(cls, shown: Any, why: str, enforced: Document) -> Schema:
-        """Return a schema that holds values to ``enforced``, though a model is ``shown`` another.
+        """Return a schema that enforces ``enforced``, while the model sees ``shown``.
 
-        ``why`` says what is wrong with ``shown``.
+        ``why`` says why ``shown`` cannot be enforced.
         """
         admits = cls.compile(enforced, extra="schema")
         return replace(admits, shown=shown, unheld=(why,), _how={})
 
     @property
     def asserts_formats(self) -> bool:
-        """Whether a ``format`` is a rule, and no remark."""
+        """Whether ``format`` is enforced."""
         return self._how.get("formats") == "assert"
 
     @property
     def is_unchecked(self) -> bool:
-        """Whether it is another schema than :attr:`shown` that values are held to."""
+        """Whether values are not checked against :attr:`shown`, because it cannot be enforced."""
         return not self._how
 
     @classmethod
@@ -128,16 +127,18 @@ class Schema:
         root_closed: bool = True,
         unicode_patterns: bool = False,
     ) -> Schema:
-        r"""Compile a schema of 2020-12, 2019-09, or a draft from 07 down to 03.
+        r"""Compile a JSON Schema of draft 2020-12, 2019-09, or 07 to 03; the default is 2020-12.
 
-        A schema that does not declare its draft is of 2020-12. ``extra="forbid"`` closes objects
-        that list properties and say nothing about others, and with ``root_closed`` the root in any
-        case; ``"schema"`` enforces the schema as written. ``formats="annotate"`` makes ``format`` a
-        remark. ``unicode_patterns`` reads ``\w`` of patterns as pydantic does, not as JSON Schema.
-        What of a pattern cannot be matched in linear time is left to ``unheld``. Raises
-        ContractError, with the place as ``path``, for a document that is not a schema, does not fit
-        its metaschema, refers to what is not embedded, holds an invalid pattern, or would be
-        endless or exploding work.
+        - ``extra="forbid"`` closes objects that list properties and do not mention others; with
+          ``root_closed`` the root is always closed. ``"schema"`` enforces the schema as written.
+        - ``formats="annotate"`` does not enforce ``format``.
+        - ``unicode_patterns`` reads ``\w`` in patterns like pydantic instead of JSON Schema.
+
+        A pattern that cannot be matched in linear time is not enforced; ``unheld`` lists it.
+
+        Raises ContractError, with the place as ``path``, if the document is not a schema, does not
+        fit its metaschema, has a reference to another document, an invalid pattern, or rules that
+        could take unbounded or exponential work.
         """
         source = modern(read_document(document))
         engine_type().refuse_malformed(upgraded(source))
@@ -157,7 +158,7 @@ class Schema:
 
     @classmethod
     def _compiled(cls, source: Document, linear: Linear, how: JSONObject) -> Schema:
-        """Compile a schema whose patterns are written for the engine."""
+        """Compile a schema whose patterns are already in the syntax of the engine."""
         extra = how["extra"]
         asserts = how["formats"] == "assert"
         document = linear.document
@@ -174,18 +175,18 @@ class Schema:
             try:
                 closed = closed_graph(document, root_closed=how["root_closed"])
             except (AttributeError, TypeError) as error:
-                # in a place that the metaschema holds to no form; the engine says what is wrong
+                # in a part that the metaschema does not check; the engine reports what is wrong
                 engine_for(document, formats=asserts)
                 raise ContractError(
-                    "the schema is malformed in a place to which only a reference leads"
+                    "the schema is malformed in a part that only a reference reaches"
                 ) from error
 
             load = load_of(closed)
             shown = shown_document(source, closed)
 
         engine = engine_for(closed.document, formats=asserts)
-        # Closing the branches of a oneOf can leave one fit where two were: the schema as written
-        # has a say too.
+        # Closing the branches of a oneOf can turn two fitting branches into one, so the schema is
+        # also enforced as written.
         chooses = extra == "forbid" and any("oneOf" in node.schema for node in written.nodes)
         as_written = engine_for(upgraded(document), formats=False) if chooses else None
         names = member_names(written)
@@ -209,12 +210,12 @@ class Schema:
     def require_example(
         self, what: str, kinds: Kinds = KINDS, *, is_strangers: bool = False
     ) -> None:
-        """Raise ContractError when it is certain that no value of ``kinds`` fits the schema.
+        """Raise ContractError if certainly no value of ``kinds`` fits the schema.
 
-        ``what`` names the declaration. Warns with ContractWarning, once and with the places, when
-        no example of it, or with a value at a described place, could be built. That proves nothing,
-        as what makes examples is small; a stranger's schema is refused for the former too: it is
-        better not held to.
+        ``what`` names the declaration. If no example could be built, or none with a value at some
+        described place, a ContractWarning lists the places; this proves nothing, because examples
+        are built by simple means. With ``is_strangers`` a schema without an example is rejected,
+        too: it is safer not to enforce it.
         """
         work = Work()
         full = islice(self._made(kinds, work, full=True), 1)
@@ -232,15 +233,15 @@ class Schema:
         try:
             loose = self._compiled(enforced, Linear(simplified(enforced)), how)
         except ContractError:
-            return  # a reference leads into what an older draft spells otherwise
+            return  # a reference points into a part that an older draft spells differently
 
         loose.require_possible(what, kinds, work, is_strangers=is_strangers)
 
     def require_possible(self, what: str, kinds: Kinds, work: Work, *, is_strangers: bool) -> None:
-        """Raise or warn as :meth:`require_example`, of a schema without undecided rules."""
+        """Raise or warn like :meth:`require_example`, for a schema without undecidable rules."""
         root = self._graph.root
         if root is None:
-            return  # a boolean says what it means
+            return  # a boolean schema needs no example
 
         table = KindTable(SchemaParts(self._graph, self._engine), root, kinds)
         table.require(root, what)
@@ -249,7 +250,7 @@ class Schema:
         faults = [f"{at}: {words}" for at, words in certain] or self._faults(kinds, work)
         is_missing = not self._has_example("", kinds, work)
         part = what if is_missing else f"a part of {what}"
-        message = f"no example of {part} could be built; it may admit nothing"
+        message = f"no example of {part} could be built; possibly no value fits it"
         if certain and not is_missing:
             message = f"no value can ever fit {part}"
 
@@ -267,7 +268,7 @@ class Schema:
         return [f"{each.path}: {each.message}".removeprefix(": ") for each in left]
 
     def _has_example(self, path: str, kinds: Kinds, work: Work) -> bool:
-        """Return whether an example has a value at a place, also where no work is left for one."""
+        """Return whether an example has a value at a place; true if no work is left to find one."""
         place = tuple(pointer_tokens(path))
         return any(map(self._fits, self._made(kinds, work, (place,)))) or not work.afford(1)
 
@@ -298,14 +299,17 @@ class Schema:
         work: Work | None = None,
         built: bool = False,
     ) -> tuple[Issue, ...]:
-        """Judge a value: return an empty tuple when it is valid, else its faults, at most 32.
+        """Return the faults of a value, at most 32; an empty tuple if it is valid.
 
-        This never raises, and coerces nothing. ``at`` is the JSON Pointer of the value in what is
-        reported on, ``place`` the first part of the issues' codes. ``work`` is what the whole reply
-        may still cost; None means as much as a reply of its own. When it is used up, the last issue
-        is ``<place>.unexamined``. ``built`` says that pydantic makes a typed value of it next: what
-        would take that too long is ``<place>.too_complex``. ``10.0`` is an integer (JSON Schema
-        2020-12 section 4.2.3), ``true`` is not a number.
+        It never raises, and never coerces. ``10.0`` is an integer (JSON Schema 2020-12 section
+        4.2.3), ``true`` is not a number.
+
+        - ``at``: JSON Pointer to the value in the reply.
+        - ``place``: the first part of the issues' codes.
+        - ``work``: the work that the whole reply may still take; None for that of one reply. If it
+          is used up, the last issue is ``<place>.unexamined``.
+        - ``built``: whether pydantic will read the value next; a value for which that takes too
+          long is ``<place>.too_complex``.
         """
         work = Work() if work is None else work
         before = work.taken
@@ -323,7 +327,7 @@ class Schema:
         except Spent:
             return self._too_complex(value, at, place, RULES)
         except (ValueError, TypeError, OverflowError, RecursionError):
-            # not JSON, or deeper than the engine reads
+            # not JSON, or too deep for the engine
             rule = SchemaRule.UNREADABLE
 
         return (rule_issue(place, rule, at),)
@@ -331,9 +335,9 @@ class Schema:
     def _explained(
         self, value: JSON, at: str, place: str, work: Work, before: int
     ) -> tuple[Issue, ...]:
-        """Return the faults of a value; where none was found, what of it took most of the work.
+        """Return the faults of a value, or the part of it that took most of the work.
 
-        ``before`` is what was taken of the work by other values.
+        ``before`` is the work that other values had taken.
         """
         issues = self._explainer.issues(value, work, at=at, place=place)
         is_unnamed = issues[0].code == f"{place}.{SchemaRule.UNEXAMINED}"
@@ -343,22 +347,19 @@ class Schema:
         return issues
 
     def _too_complex(self, value: JSON, at: str, place: str, otherwise: str) -> tuple[Issue, ...]:
-        """Say what of a value is too much work for the engine, and where it stands."""
+        """Return the issue for the part of a value that is too much work for the engine."""
         found = heaviest(self._graph, value, otherwise)
         path = masked_pointer(at, found.path, self.names)
         return (rule_issue(place, SchemaRule.TOO_COMPLEX, path, found.words),)
 
     def home_of(self, name: str, at: str) -> str:
-        """Return the words for where in a value at ``at`` a key belongs.
-
-        They are empty when its name is not known.
-        """
+        """Return words for the place in a value at ``at`` where a key belongs; empty if unknown."""
         return self._explainer.home_of(name, at)
 
     def part(self, path: str) -> JSON:
-        """Return the sub-schema, as shown, that governs a JSON Pointer.
+        """Return the sub-schema, in its shown form, for the value at a JSON Pointer.
 
-        It is the whole schema where only an instance decides.
+        It is the whole schema if the sub-schema depends on the value.
         """
         node = governing_node(self._written, path)
         if node is None:
@@ -370,9 +371,9 @@ class Schema:
         return part
 
     def alone(self, path: str) -> JSONObject | None:
-        """Return :meth:`part` with the definitions it refers to.
+        """Return :meth:`part` with the definitions that it refers to.
 
-        None for the whole schema, for a boolean, and for a part with other references.
+        None if it is the whole schema or a boolean, or if it has other references.
         """
         part = self.part(path)
         if part is self.shown or not isinstance(part, dict):
@@ -384,23 +385,20 @@ class Schema:
         return None if needed is None else part | needed
 
     def example(self) -> JSON | None:
-        """Return a small valid instance made from the schema, None when none was found."""
+        """Return a small valid value, or None if none was found."""
         return next(self.examples(), None)
 
     def examples(self, wanted: Iterable[str] = ()) -> Iterator[JSON]:
-        """Return small valid instances that have a value at each of the ``wanted`` places.
+        """Return small valid values that have a value at each of the ``wanted`` places.
 
-        These are JSON Pointers, in which ``*`` stands for any member. Items keep their index up to
-        7, later ones are shown as the first.
+        The places are JSON Pointers, in which ``*`` stands for any member. An item after the
+        eighth is shown as the first item.
         """
         places = tuple(tuple(pointer_tokens(path)) for path in wanted)
         return filter(self._fits, self._made(KINDS, Work(), places))
 
     def _is_too_much(self, value: JSON, work: Work) -> bool:
-        """Return whether judging a value may take too long.
-
-        It does for a large value, under choices among very many forms.
-        """
+        """Return whether judging a value may take too long: it is large, with many alternatives."""
         if self._load is None and not self._engine.remembers:
             return judgements_of(self._graph, value) > MAX_STEPS
 
@@ -413,9 +411,9 @@ class Schema:
         return judgements > MAX_JUDGEMENTS or not work.afford(judgements // JUDGED_PER_STEP)
 
     def is_too_much_to_build(self, value: JSON, work: Work) -> bool:
-        """Return whether making a typed value may take too long.
+        """Return whether pydantic may take too long to read a value.
 
-        With one union inside another, that depends on the depth of the value.
+        With nested unions that depends on the depth of the value.
         """
         if self._engine.costs.of_keys and not work.afford(colliding_units(value) // UNIT_STEPS):
             return True

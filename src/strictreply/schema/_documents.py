@@ -1,4 +1,4 @@
-"""What a schema document is: plain JSON of our own, and its sub-schemas as a graph.
+"""Schema documents: our own copy as plain JSON, and their sub-schemas as a graph.
 
 References are resolved offline.
 """
@@ -26,13 +26,15 @@ from strictreply.values._limits import MAX_NUMBER_DIGITS, JSONObject
 if TYPE_CHECKING:
     from referencing._core import Resolver, Resource
 
-Document: TypeAlias = "dict[str, Any] | bool"  # A JSON Schema as plain JSON that nobody else holds
+Document: TypeAlias = (
+    "dict[str, Any] | bool"  # A JSON Schema as plain JSON that nothing else refers to
+)
 MAX_DEPTH = 120
 MAX_NODES = 30_000
 MAX_CHARS = 2_000_000
 MAX_REFERENCES = 16
 MAX_INTEGER_BITS = int(MAX_NUMBER_DIGITS * math.log2(10))
-MAX_WORDS = 200  # how many characters of an engine's own words are shown
+MAX_WORDS = 200  # how many characters of an engine's own message are shown
 NOT_LINEAR = (
     "the pattern is not one that can be matched in linear time: close every bracket, escape a "
     "bare { and a - inside brackets, or leave the pattern out and test the text in the tool's "
@@ -43,10 +45,10 @@ DOCUMENT_URI = "urn:strictreply:schema"
 
 
 def read_document(document: object) -> Document:
-    """Copy a schema deeply, as plain dicts, lists and scalars that share nothing.
+    """Copy a schema deeply, as plain dicts, lists and scalars.
 
-    Raises ContractError for what is not JSON: other types, names that are not text, NaN, lone
-    surrogates, endless integers, and what is beyond the caps.
+    Raises ContractError for anything that is not JSON: other types, names that are not strings,
+    NaN, unpaired surrogates, very long integers, and anything beyond the limits.
     """
     if not isinstance(document, Mapping | bool):
         raise ContractError(
@@ -105,7 +107,7 @@ class _Copier:
                 raise ContractError(words, path=path)
 
     def _text(self, text: object, path: str) -> str:
-        """Copy a text as an exact str, so that members of an enum become their value."""
+        """Copy a text as an exact str, so that members of an enum become their values."""
         if not isinstance(text, str):
             words = f"names in a schema are text; {type(text).__name__} is not: quote it"
             raise ContractError(words, path=path)
@@ -134,7 +136,7 @@ def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
             types = ", ".join(TYPES)
             words = f"the type must be {types} or a list of them; leave it out to allow any type"
         case (*_, "required"):
-            words = f"required must be a list of member names, beside properties: {excerpt}"
+            words = f"required must be a list of member names, next to properties: {excerpt}"
         case _:
             hint = "write it as JSON Schema has it, or leave it out"
             words = f"the schema is malformed: {excerpt}; {hint}"
@@ -144,19 +146,19 @@ def malformed(place: tuple[str | int, ...], words: str) -> ContractError:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceScope:
-    """The base that the references inside of a schema are resolved against."""
+    """The base URI for resolving references inside a schema."""
 
     document: dict[str, Any]
-    # None where a document only points into itself (``#/$defs/…``), which needs none
+    # None if all references are local (``#/$defs/…``), which need no base
     resolver: Resolver[Any] | None = None
 
     @classmethod
     def of(cls, document: JSONObject) -> ReferenceScope:
-        """Return the scope at the root of a document, in which published metaschemas are known."""
+        """Return the scope at the root of a document, which knows the published metaschemas."""
         if only_pointers(document):
             return cls(document)
 
-        # seldom needed, slow to import
+        # rarely needed, slow to import
         from jsonschema_specifications import REGISTRY  # noqa: PLC0415
 
         scope = cls(document)
@@ -165,16 +167,16 @@ class ReferenceScope:
         return cls(document, registry.resolver_with_root(resource))
 
     def inside(self, schema: JSONObject) -> ReferenceScope:
-        """Return the scope that holds inside ``schema``, which may have an ``$id`` of its own."""
+        """Return the scope inside ``schema``, which may have its own ``$id``."""
         if self.resolver is None or "$id" not in schema or schema is self.document:
             return self
 
         return ReferenceScope(self.document, self.resolver.in_subresource(self._resource(schema)))
 
     def lookup(self, reference: str) -> tuple[Any, ReferenceScope] | None:
-        """Return the schema that a reference leads to, with the scope inside of it.
+        """Return the target of a reference, with its scope.
 
-        None when it leads nowhere.
+        None if there is none.
         """
         try:
             if self.resolver is None:
@@ -190,7 +192,7 @@ class ReferenceScope:
     def _resolved(
         self, resolver: Resolver[object], reference: str
     ) -> tuple[object, ReferenceScope]:
-        # seldom needed, slow to import
+        # rarely needed, slow to import
         from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
         try:
@@ -201,7 +203,7 @@ class ReferenceScope:
         return resolved.contents, ReferenceScope(self.document, resolved.resolver)
 
     def _resource(self, schema: JSONObject) -> Resource[Any]:
-        # seldom needed, slow to import
+        # rarely needed, slow to import
         from referencing.jsonschema import specification_with  # noqa: PLC0415
 
         return specification_with(draft_of(self.document)).create_resource(schema)
@@ -222,12 +224,12 @@ def objects_in(value: object) -> Iterator[tuple[JSONObject, str]]:
 def definitions_of(part: JSONObject, document: JSONObject) -> JSONObject | None:
     """Return the root definitions that a part of a document refers to.
 
-    None when it refers to anything else.
+    None if it refers to anything else.
     """
     found: dict[str, Any] = {}
     pending: list[Any] = [part]
 
-    for holder in pending:  # grows while it is walked
+    for holder in pending:  # grows during the iteration
         objects = [each for each, _ in objects_in(holder)]
         is_dynamic = any(not each.keys().isdisjoint(REFERENCES[1:]) for each in objects)
         if is_dynamic or "$id" in holder or not only_pointers(holder):
@@ -267,9 +269,9 @@ def is_pointer(reference: str) -> bool:
 
 
 def at_pointer(document: Any, tokens: list[str]) -> Any:
-    """Return what reference tokens lead to in JSON.
+    """Return the JSON value at reference tokens.
 
-    Raises LookupError or ValueError where there is nothing.
+    Raises LookupError or ValueError if there is none.
     """
     for token in tokens:
         document = document[int(token)] if isinstance(document, list) else document[token]
@@ -280,7 +282,7 @@ def at_pointer(document: Any, tokens: list[str]) -> Any:
 class Node:
     """One object schema.
 
-    ``pointer`` is its place in the document, None inside a published metaschema.
+    ``pointer`` is its place in the document; None inside a published metaschema.
     """
 
     schema: dict[str, Any]
@@ -293,13 +295,13 @@ class Node:
         return (edge for edge in self.edges if edge.applies in applies)
 
     def targets(self, keyword: str) -> list[Node]:
-        """Return what a keyword leads to."""
+        """Return the targets of a keyword."""
         return [edge.target for edge in self.edges if edge.keyword == keyword]
 
     def resolved(self, *stops: str) -> Node:
-        """Follow a schema that does little but refer to another.
+        """Follow a schema that is little more than a reference.
 
-        One with a ``type``, or with one of the keywords ``stops``, is not followed.
+        A schema with a ``type``, or with one of the keywords ``stops``, is not followed.
         """
         node = self
         for _ in range(MAX_REFERENCES):
@@ -312,13 +314,13 @@ class Node:
         return node
 
     def judges(self) -> list[Node]:
-        """Return this schema and those that judge the same value with it, or may, nearest first."""
+        """Return this schema and all that may judge the same value with it, nearest first."""
         return joined([self], _judges_here)
 
 
 @dataclass(slots=True, eq=False)
 class SchemaEdge:
-    """``keyword`` of a node leads to ``target``.
+    """The edge from a node's ``keyword`` to ``target``.
 
     ``token`` is the name or index below the keyword, or None.
     """
@@ -338,14 +340,14 @@ def _must_be_fit(edge: SchemaEdge) -> bool:
 
 
 def joined(nodes: Iterable[Node], follows: Callable[[SchemaEdge], bool]) -> list[Node]:
-    """Return nodes and all that they lead to by the edges that ``follows`` takes.
+    """Return nodes and everything reachable by the edges that ``follows`` selects.
 
-    Each is there once, the nearest first.
+    Each node is included once, the nearest first.
     """
     members = {id(node): node for node in nodes}
     pending = list(members.values())
 
-    for node in pending:  # grows while it is walked
+    for node in pending:  # grows during the iteration
         for edge in node.edges:
             if id(edge.target) not in members and follows(edge):
                 members[id(edge.target)] = edge.target
@@ -355,7 +357,7 @@ def joined(nodes: Iterable[Node], follows: Callable[[SchemaEdge], bool]) -> list
 
 
 def conjoined_with(nodes: Iterable[Node]) -> list[Node]:
-    """Return schemas of one document and all that every value which fits them must fit as well."""
+    """Return schemas of a document, and all schemas that every fitting value must also fit."""
     return joined(nodes, _must_be_fit)
 
 
@@ -374,7 +376,7 @@ def _advice(document: Any, reference: str) -> str:
 
 
 class Graph:
-    """Every object schema of a document, and of what it references, once."""
+    """Every object schema of a document, and of its references, once."""
 
     def __init__(self, document: Document) -> None:
         self._places = {id(each): path for each, path in objects_in(document)}
@@ -388,7 +390,7 @@ class Graph:
         if isinstance(document, dict):
             self.root = self._node(document, ReferenceScope.of(document))
 
-        for node in self.nodes:  # grows while it is walked
+        for node in self.nodes:  # grows during the iteration
             self._connect(node)
 
         self._connect_dynamic()
@@ -396,7 +398,7 @@ class Graph:
     def find(self, schema: object) -> Node | None:
         """Return the node of a sub-schema by identity.
 
-        None for booleans and what is not a part of the document.
+        None for booleans, and for anything outside of the document.
         """
         return self._by_id.get(id(schema))
 
@@ -423,7 +425,7 @@ class Graph:
 
             found = node.scope.lookup(reference)
             if found is None:
-                words = f"{keyword} {reference!r} leads nowhere in the schema"
+                words = f"{keyword} {reference!r} points to nothing in the schema"
                 advice = f"references are not fetched: {_advice(self.document, reference)}"
                 path = pointer(node.pointer or "", keyword)
                 raise ContractError(f"{words}; {advice}", path=path)
@@ -435,9 +437,9 @@ class Graph:
                 self._dynamic.append((node, reference.rpartition("#")[2]))
 
     def _connect_dynamic(self) -> None:
-        """Lead dynamic references to every place they may mean.
+        """Connect dynamic references to every possible target.
 
-        The path of the caller decides at run time which one is meant.
+        The path of the caller decides at run time which target is meant.
         """
         anchored: dict[str, list[Node]] = {}
         for node in self.nodes:

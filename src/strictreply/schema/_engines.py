@@ -1,4 +1,4 @@
-"""The engines that decide whether a value fits, and the schema read by places of the value."""
+"""The engines that decide whether a value fits, and access to a schema by places of the value."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NAMING = ("properties", "dependentRequired", "dependentSchemas", "dependencies")
 
 
 def governing_node(graph: Graph, path: str) -> Node | None:
-    """Return the schema that governs the value at a JSON Pointer, None when only a value tells."""
+    """Return the schema for the value at a JSON Pointer; None if it depends on the value."""
     node = graph.root
     for token in pointer_tokens(path):
         if node is None:
@@ -57,7 +57,7 @@ def governing_node(graph: Graph, path: str) -> Node | None:
 
 
 def member_names(graph: Graph) -> frozenset[str]:
-    """Collect every member name that a schema speaks of, at any depth."""
+    """Return every member name in a schema, at any depth."""
     names: set[Any] = set()
     for node in graph.nodes:
         values = [node.schema.get(keyword) for keyword in NAMING]
@@ -74,9 +74,8 @@ def member_names(graph: Graph) -> frozenset[str]:
 def missing_members(
     graph: Graph, holder: object, path: tuple[str | int, ...], name: str
 ) -> list[Node]:
-    """Return the schemas of a member that ``holder`` misses in the object at ``path``."""
-    # the holder's own and those it is composed of come first: another branch of a union may say
-    # otherwise
+    """Return the schemas of a member that ``holder`` lacks in the object at ``path``."""
+    # the schema itself and its components come first: another branch of a union may differ
     node = graph.find(holder)
     named = [_member(judge, name) for judge in node.judges()] if node else []
     known = [target.resolved("properties") for target in named if target]
@@ -88,7 +87,7 @@ def missing_members(
 
 
 def knows_member(node: Node, token: str) -> bool:
-    """Return whether a schema, or one that judges the same value, is about a member or an item."""
+    """Return whether a schema, or one that judges the same value, describes a member or an item."""
     return any(
         token in judge.schema.get("properties", ()) or _member(judge, token) is not None
         for judge in node.judges()
@@ -96,15 +95,15 @@ def knows_member(node: Node, token: str) -> bool:
 
 
 def homes(graph: Graph) -> dict[str, list[str]]:
-    """Return the pointers of the objects where each member name may stand.
+    """Return the pointers to the objects in which each member name is allowed.
 
     They are listed nearest first, with ``*`` for an index.
     """
     found: dict[str, list[str]] = {}
-    root = graph.nodes[:1]  # there is none in a boolean
+    root = graph.nodes[:1]  # a boolean has none
     pending = [(node, "", frozenset[int]()) for node in root]
 
-    for node, path, above in pending:  # grows while it is walked
+    for node, path, above in pending:  # grows during the iteration
         judges = node.judges()
         described = (judge.schema.get("properties", {}).items() for judge in judges)
         members = chain.from_iterable(described)
@@ -147,7 +146,7 @@ class Tag(NamedTuple):
 
 
 class UnionChoice(NamedTuple):
-    """A union whose branches each state one type; an integer counts as a number."""
+    """A union in which each branch states one type; an integer counts as a number."""
 
     types: tuple[str, ...]  # all of them, as written
     branches: dict[str, tuple[int, ...]]  # the indexes of the branches by type
@@ -157,7 +156,7 @@ class UnionChoice(NamedTuple):
 def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
     """Return how the branches exclude one another.
 
-    None when one does not state its type, or states several.
+    None if a branch states no type, or several.
     """
     followed = [node.resolved().schema for node in branches]
     groups: dict[str, tuple[int, ...]] = {}
@@ -188,20 +187,20 @@ def choice_of(branches: Sequence[Node]) -> UnionChoice | None:
 
 
 def kind_of(value: JSON) -> str:
-    """Return the JSON type of a value, an integer counted as a number."""
+    """Return the JSON type of a value; an integer counts as a number."""
     return "number" if (kind := json_type(value)) == "integer" else kind
 
 
 def listed_values(schema: Mapping[str, object]) -> list[Any]:
-    """Return the values that ``const`` or ``enum`` names; none where neither does."""
+    """Return the values of ``const`` or ``enum``; none if there is neither."""
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     return listed if isinstance(listed, list) else []
 
 
 def _common_tag(branches: dict[int, JSONObject]) -> Tag | None:
-    """Return a member of every branch, with values that no other branch has for it.
+    """Return a member of every branch, with the values that only one branch has for it.
 
-    Only such values prove which branch is meant. One that every branch requires comes first.
+    Only such values prove which branch is meant. A member that every branch requires comes first.
     """
     tags = {index: _tags_of(schema) for index, schema in branches.items()}
     first, *others = tags.values()
@@ -221,12 +220,12 @@ def _common_tag(branches: dict[int, JSONObject]) -> Tag | None:
 
 
 def tag_key(value: object) -> str:
-    """Return a scalar as JSON, so that ``1`` and ``true`` are told apart."""
+    """Return a scalar as JSON, so that ``1`` and ``true`` differ."""
     return json.dumps(value)
 
 
 def _tags_of(schema: JSONObject) -> dict[str, list[object]]:
-    """Return the members of a branch that must each be one of some scalars, with them."""
+    """Return the members of a branch that must each be one of some scalars, with these."""
     tags: dict[str, list[Any]] = {}
 
     for name, member in schema.get("properties", {}).items():
@@ -242,9 +241,8 @@ COMPILING = 10  # the steps that compiling a small schema costs
 MAX_PATTERN_BYTES = 1_000_000  # the size of one compiled pattern, which its repeats multiply
 
 
-# A compiled schema. ``is_valid`` may raise ValueError or RecursionError for what is not bounded
-# JSON. One that ``remembers`` tries a recurring schema only once per place, so that validity alone
-# is cheap.
+# A compiled schema. ``is_valid`` may raise ValueError or RecursionError for anything but bounded
+# JSON. One that ``remembers`` tries a recursive schema only once per place, so checking is cheap.
 SchemaEngine: TypeAlias = "RustEngine | ReferenceEngine"
 
 
@@ -263,7 +261,7 @@ def engine_type() -> type[SchemaEngine]:
 def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
     """Compile a document.
 
-    Raises ContractError, which names the place, when the engine cannot take it.
+    Raises ContractError, with the place, if the engine rejects it.
     """
     return engine_type()(document, formats=formats)
 
@@ -271,7 +269,7 @@ def engine_for(document: Document, *, formats: bool) -> SchemaEngine:
 class RustEngine:
     """jsonschema-rs, offline, with its linear pattern engine.
 
-    It only decides whether a value fits, as its paths are lossy (7 is "007").
+    It is used only to decide whether a value fits, because its paths are lossy (7 is "007").
     """
 
     remembers = True
@@ -290,7 +288,7 @@ class RustEngine:
         self.costs: Costs = costs_of(document) if costs is None else costs
 
         with _contract_errors(document):
-            # a part is of a document that was compiled before
+            # a part is of a document that is already compiled
             validator = self._validator({}) if costs is None else None
             counted = {name: _COUNTED[name] for name in self.costs.keywords}
             if counted or validator is None:
@@ -312,8 +310,8 @@ class RustEngine:
     def is_valid(self, value: JSON, work: Work | None = None) -> bool:
         """Return whether the value fits.
 
-        ``work`` is what the counted keywords may cost, None for as much as a reply of its own.
-        Raises Spent when it was used up.
+        ``work`` is the work that the counted keywords may take, None for that of one reply. Raises
+        Spent if it is used up.
         """
         if not self.costs.keywords:
             return self._judge(value)
@@ -330,7 +328,7 @@ class RustEngine:
     def part(self, schema: JSONObject) -> RustEngine:
         """Compile a schema with absolute references into the document.
 
-        The document is registered once, so that the cost is only what the schema reaches.
+        The document is registered once, so only the referenced parts cost anything.
         """
         if self._registry is None and isinstance(self._document, dict):
             uri = self._document.get("$id", DOCUMENT_URI)
@@ -340,7 +338,7 @@ class RustEngine:
 
 
 class CountedKeyword:
-    """A keyword that the engine leaves to us, in the form that it asks for."""
+    """A keyword that strictreply implements for the engine, in the engine's interface."""
 
     keyword: str = ""
 
@@ -351,7 +349,7 @@ class CountedKeyword:
         self._counted = Counted(self.keyword, schema, alone.is_valid)
 
     def validate(self, instance: JSON) -> None:
-        """Raise ValueError when a value does not fit the keyword."""
+        """Raise ValueError if a value does not fit the keyword."""
         if not self._counted.holds(instance):
             raise ValueError(self.keyword)
 
@@ -369,8 +367,8 @@ def _contract_errors(document: Document) -> Generator[None, None, None]:
     except jsonschema_rs.ValidationError as error:
         kinds = jsonschema_rs.ValidationErrorKind
         while isinstance(error.kind, kinds.AnyOf) and any(error.kind.context):
-            # A schema is one of several forms: the form that was followed deepest is the one that
-            # was meant.
+            # A schema is one of several forms: the form that was followed deepest is the intended
+            # one.
             forms = (inner for form in error.kind.context for inner in form)
             error = max(forms, key=lambda each: len(each.instance_path))
 
@@ -384,9 +382,9 @@ def _contract_errors(document: Document) -> Generator[None, None, None]:
 
 
 def _walked(path: Iterable[str | int], document: object) -> Iterator[str | int]:
-    """Follow a path of the engine as far as the document goes.
+    """Follow a path of the engine as far as it exists in the document.
 
-    A number in it may stand for a name that reads as one.
+    A number in it may be a name that looks like a number.
     """
     for token in path:
         names: list[Any] = [token]
@@ -405,9 +403,9 @@ def _walked(path: Iterable[str | int], document: object) -> Iterator[str | int]:
 
 
 class SchemaParts:
-    """The parts of one compiled schema that explaining needs.
+    """The compiled parts of one schema for explaining.
 
-    They are compiled when first needed, and kept with the schema.
+    They are compiled at their first use, and kept with the schema.
     """
 
     def __init__(self, graph: Graph, engine: SchemaEngine) -> None:
@@ -433,26 +431,26 @@ class SchemaParts:
         return key in self._engines
 
     def engine(self, key: tuple[object, ...], schema: JSONObject) -> SchemaEngine:
-        """Return the engine of a part, compiled once; ``schema`` is read at the first time only."""
+        """Return the engine of a part, compiled once; ``schema`` is used only the first time."""
         if key not in self._engines:
             self._engines[key] = self._engine.part({"$schema": self.draft, **schema})
 
         return self._engines[key]
 
     def refer(self, schema: object) -> JSONObject | bool:
-        """Return a schema that means a sub-schema of the document, wherever it stands."""
+        """Return a schema that refers to a sub-schema of the document from anywhere."""
         node = self.graph.find(schema)
         if node is None:
             return schema if isinstance(schema, bool) else True
-        if node.pointer is None:  # in a published metaschema, which the document cannot point into
+        if node.pointer is None:  # in a published metaschema, which the document cannot refer to
             return node.schema
 
         return {"$ref": f"{self._uri.partition('#')[0]}#{quote(node.pointer, safe='/~')}"}
 
     def spoken(self, schema: JSONObject) -> Iterable[str]:
-        """Return the keywords of a schema that count.
+        """Return the effective keywords of a schema.
 
-        It is only the reference, where that silences the keywords beside it.
+        It is only the reference, if that disables the keywords next to it.
         """
         return ("$ref",) if self._silencing and "$ref" in schema else schema
 

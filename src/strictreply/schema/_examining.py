@@ -1,6 +1,6 @@
-"""The faults of an invalid value.
+"""Finds the faults of an invalid value.
 
-Every keyword of the schema is held to every place of the value, within a budget.
+Every keyword of the schema is checked at every place of the value, within a budget.
 """
 
 from __future__ import annotations
@@ -25,56 +25,56 @@ from strictreply.schema._vocabulary import LENGTHS, OWN, REFERENCES, STATEMENTS,
 from strictreply.schema._work import size_of
 from strictreply.values._limits import JSON, JSONObject, Spent, Work
 
-MAX_FAULTS = 40  # faults of one value, and of one branch, after which no more are looked for
+MAX_FAULTS = 40  # faults of one value, and of one branch, after which the search stops
 MAX_NAMES = 64  # members that one fault lists
-# Members or items that are each examined; of more than these the engine picks out those that do not
-# fit, by halves.
+# Members or items that are examined one by one; of more than these, the engine finds the invalid
+# ones by bisection.
 FEW = 2
-FEW_DYNAMIC = 16  # the same, where a part may mean something else without the way that led to it
+FEW_DYNAMIC = 16  # the same, for parts whose meaning depends on the path to them
 AT_ONCE = 256
-# how many values make a part of a value large, and how far one is counted at all
+# how many values make a part of a value large, and the limit for counting
 LARGE = 128
 MAX_SIZE = 1_000_000
 NAMES_PER_STEP = 8
 PER_STEP = 100  # how many values the engine judges in one step
 COMPILED_PER_STEP = 2  # how many members of one schema are compiled in one step
-# the member names and indexes that lead to a place of the value
+# the member names and indexes to a place of the value
 Steps: TypeAlias = "tuple[str | int, ...]"
-_Part: TypeAlias = "tuple[str | int, JSON]"  # a member or an item, behind its name or index
+_Part: TypeAlias = "tuple[str | int, JSON]"  # a member or an item, after its name or index
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaFault:
-    """One place that one keyword refused."""
+    """One keyword that rejects one place of a value."""
 
     keyword: str
-    """The keyword; ``false`` for a schema that admits nothing."""
+    """The keyword; ``false`` for a schema that accepts nothing."""
     path: Steps
-    """Member names and indexes that lead to the place."""
+    """Member names and indexes to the place."""
     schema: Mapping[str, Any] | None = None
-    """The schema that holds the keyword; None when it cannot be determined."""
+    """The schema with the keyword; None if it is unknown."""
     names: tuple[str, ...] = ()
-    """Names of the members that are missing, too many, or refused."""
+    """Names of the members that are missing, superfluous, or rejected."""
     branches: tuple[tuple[SchemaFault, ...], ...] = ()
     """The faults of a union, by branch; empty when more than one of ``oneOf`` fits."""
     because: str = ""
-    """The member that asks for it, of ``dependentRequired`` and the like."""
+    """The member that causes the fault, for ``dependentRequired`` and the like."""
     fitting: tuple[int, ...] = ()
-    """The branches of ``oneOf`` that fit, where more than one does."""
+    """The branches of ``oneOf`` that fit, if several do."""
     weight: int = 1
     """How many faults it stands for: those of its heaviest branch."""
     found: JSON = field(default=None, compare=False)
-    """What stands at the place."""
+    """The value at the place."""
 
 
 class _Enough(Exception):
-    """Leaves the recursion: as many faults as are reported have been found."""
+    """Ends the recursion, because enough faults have been found."""
 
 
 class Examination:
     """One search for the faults of one value.
 
-    ``faults`` holds what was found, also when the budget ended it.
+    ``faults`` has what was found, even if the budget ended the search.
     """
 
     def __init__(self, parts: SchemaParts, work: Work) -> None:
@@ -84,7 +84,7 @@ class Examination:
         self._used: set[tuple[object, ...]] = set()
         self._cut: Exception | None = None
         self._weight = 0  # of the faults
-        # what a dynamic reference means is decided by the way that led to it
+        # the meaning of a dynamic reference depends on the path to it
         self._is_dynamic = parts.is_dynamic
         self._few = FEW_DYNAMIC if self._is_dynamic else FEW
         self.faults: list[SchemaFault] = []
@@ -92,7 +92,7 @@ class Examination:
     def run(self, value: JSON) -> None:
         """Search the whole value.
 
-        Raises Spent when the work is used up, and RecursionError for what is nested too deep.
+        Raises Spent if the work is used up, and RecursionError if the value is nested too deep.
         """
         with suppress(_Enough):
             self._sub(self._parts.graph.document, value, (), is_wrong=True)
@@ -112,7 +112,7 @@ class Examination:
             raise _Enough
 
     def _sub(self, schema: object, value: JSON, path: Steps, *, is_wrong: bool = False) -> None:
-        """Look for the faults of a value by one schema; ``is_wrong``: it is known to have some."""
+        """Find the faults of a value by one schema; ``is_wrong`` says that it has some."""
         if schema is False:
             self._add("false", path, None, value)
         elif isinstance(schema, dict):
@@ -120,7 +120,7 @@ class Examination:
             if node is None:
                 return
 
-            # What fits is passed over, so that a fault deep in a large value is reached.
+            # valid parts are skipped, so that a fault deep in a large value is reached
             if is_wrong or not self._is_passed_over(schema, value, path):
                 self._examine(node, value, path)
 
@@ -153,7 +153,7 @@ class Examination:
             return compare(len(value), expected)  # type: ignore[arg-type]
 
         if keyword == "pattern" and is_beside_length(node.schema, value):
-            return True  # a text that long is not matched: its length is what is wrong
+            return True  # so long a text is not matched: its length is the fault
 
         if isinstance(value, dict | list):
             if keyword not in (*WHOLE, "type"):
@@ -167,7 +167,7 @@ class Examination:
         return self._judged(self._engine(key, schema), value)
 
     def _judged(self, engine: SchemaEngine, value: JSON) -> bool:
-        """Return whether a value fits, and take what judging it costs."""
+        """Return whether a value fits, and count the work."""
         beyond = beyond_judgements(engine.costs, value)
         if isinstance(value, dict | list) or beyond:
             size = size_of(value, MAX_SIZE)
@@ -178,10 +178,10 @@ class Examination:
     def _engine(
         self, key: tuple[object, ...], schema: JSONObject, members: int = 0
     ) -> SchemaEngine:
-        """Return the engine of a part, which has so many members.
+        """Return the engine of a part with so many members.
 
-        What compiling it costs is taken at its first use here, also where it is known from before,
-        so that the same value has the same faults each time.
+        The cost of compiling is counted at the first use here, even if it was compiled before, so
+        that the same value always has the same faults.
         """
         if key not in self._used:
             self._work.take(COMPILING + members // COMPILED_PER_STEP)
@@ -190,7 +190,7 @@ class Examination:
         return self._parts.engine(key, schema)
 
     def passes(self, below: dict[str, object] | bool, value: JSON) -> bool:
-        """Return whether a value fits a sub-schema; raise Spent when the work is used up."""
+        """Return whether a value fits a sub-schema; raise Spent if the work is used up."""
         if isinstance(below, bool):
             return below
         return self._holds((id(below), "whole"), {"allOf": [self._parts.refer(below)]}, value)
@@ -217,7 +217,7 @@ class Examination:
                 self._add(broken, path, node.schema, value, names=missing, because=because)
 
     def _dependent(self, because: str, schema: object, value: JSON, path: Steps) -> None:
-        """Examine what a schema demands because a member is there."""
+        """Examine what a schema requires because a member is present."""
         start = len(self.faults)
         try:
             self._sub(schema, value, path)
@@ -238,7 +238,7 @@ class Examination:
     def _described(
         self, keyword: str, node: Node, tokens: list[Any], value: Any, path: Steps
     ) -> None:
-        """Examine members or items that each have a schema of their own."""
+        """Examine members or items that each have their own schema."""
         members = node.schema[keyword]
         if len(tokens) <= self._few or self._is_dynamic:
             for token in tokens:
@@ -298,7 +298,7 @@ class Examination:
 
     def _items(self, keyword: str, node: Node, value: list[JSON], path: Steps) -> None:
         below = node.schema[keyword]
-        if isinstance(below, list):  # prefixItems, or items as 2019-09 spells it
+        if isinstance(below, list):  # prefixItems, or items in 2019-09
             tokens = list(range(min(len(below), len(value))))
             self._described(keyword, node, tokens, value, path)
             return
@@ -316,7 +316,7 @@ class Examination:
         later = islice(enumerate(value), start, None)
         rest = ((index, item) for index, item in later if index not in evaluated)
 
-        # where contained items are taken wherever they stand, no number says which are too many
+        # if contained items may be anywhere, the superfluous ones cannot be identified
         taken = keyword == "unevaluatedItems" and any(
             "contains" in judge.schema for judge in node.judges()
         )
@@ -352,7 +352,7 @@ class Examination:
         parts: list[_Part],
         fit: Callable[[list[_Part]], bool],
     ) -> Iterator[_Part]:
-        """Yield those of several parts that do not fit, found by halving, the first ones first."""
+        """Yield the parts that do not fit, found by bisection, in order."""
         pending = [parts]
 
         while pending:
@@ -392,9 +392,9 @@ class Examination:
         if len(branches) == 1:
             self._extend(branches[0])
         elif self._cut is not None:
-            return  # which branch was meant is told by all of them, or not at all
+            return  # all of them together show which branch was meant, or none does
         elif branches or choice is None:
-            # none where several branches of oneOf fit
+            # none if several branches of oneOf fit
             wrong = branches if all(branches) else ()
             weight = max([1, *(sum(fault.weight for fault in each) for each in wrong)])
             fitting = tuple(
@@ -412,8 +412,8 @@ class Examination:
         if kind not in choice.tags or not isinstance(value, dict):
             return choice.branches[kind]
 
-        # The tag alone decides: faults of branches that the value did not name would only mislead
-        # the model.
+        # The tag alone decides: faults of branches that the value did not name would mislead the
+        # model.
         tag = choice.tags[kind]
         if tag.name not in value:
             if not tag.is_required:
@@ -433,7 +433,7 @@ class Examination:
     def _branch(self, node: Node, value: JSON, path: Steps) -> tuple[SchemaFault, ...]:
         """Return the faults of a value by one branch, as far as they were found.
 
-        When the work is used up, what was found so far is kept, and nothing more is examined.
+        If the work is used up, the faults so far are kept, and nothing more is examined.
         """
         key = (id(node), path)
         if key not in self._known and self._cut is None:
@@ -457,7 +457,7 @@ class Examination:
     def _reference(self, keyword: str, node: Node, value: JSON, path: Steps) -> None:
         """Follow a reference.
 
-        Of all that a dynamic reference may mean, one is taken that the value does not fit.
+        Of the possible targets of a dynamic reference, one is used that the value does not fit.
         """
         reference = node.schema[keyword]
         targets = node.targets(keyword)
@@ -481,14 +481,14 @@ class Examination:
     def _evaluated_names(self, node: Node, value: dict[str, JSON], asking: str = "") -> set[str]:
         """Return the members that a schema evaluates (2020-12 section 11).
 
-        Its keyword ``asking`` is left aside.
+        Its keyword ``asking`` is ignored.
         """
         self._work.take()
         if any(keyword in node.schema and keyword != asking for keyword in STATEMENTS):
             return set(value)
 
-        # more than the specification counts where a branch does not fit: its members then have
-        # faults of their own
+        # more than in the specification if a branch does not fit: its members then have their own
+        # faults
         beside = (self._evaluated_names(each, value) for each in self._beside(node, value))
         return self._named(node, value).union(*beside)
 
@@ -525,7 +525,7 @@ class Examination:
         return count, evaluated
 
     def _beside(self, node: Node, value: JSON) -> Iterator[Node]:
-        """Yield the schemas beside a schema that evaluate the same value."""
+        """Yield the other schemas next to a schema that evaluate the same value."""
         taken: set[str] = set()
         if "if" in node.schema:
             taken = {"if", "then"} if self.passes(node.schema["if"], value) else {"else"}
@@ -542,14 +542,13 @@ class Examination:
                 case "dependentSchemas":
                     says = isinstance(value, dict) and edge.token in value
                 case keyword:
-                    # the latter is older than what asks for this
+                    # the second keyword is older than the one that asks
                     says = keyword not in ("not", "dependencies")
 
             if says:
                 yield edge.target
 
-    # How each keyword that applies schemas, or is about members, is examined, and in values of
-    # which type.
+    # How each keyword that applies schemas, or is about members, is examined, and for which types.
     _LOOKS: ClassVar[Mapping[str, tuple[type, Callable[..., None]]]] = {
         **dict.fromkeys(
             ("required", "dependentRequired", "dependentSchemas", "dependencies"), (dict, _needed)

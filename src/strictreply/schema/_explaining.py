@@ -1,4 +1,4 @@
-"""Faults as issues, made of the schema's words only, and small instances that may fit."""
+"""Describes faults as issues, in words of the schema only, and builds small example values."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from strictreply.values._limits import JSON, JSONObject, Spent, Work
 MAX_ISSUES = 32
 MAX_FAULTS = 256
 MAX_FORMS = 8
-MAX_TOLD = 3  # faults of each branch of a union that are told together
+MAX_TOLD = 3  # faults of each branch of a union that are reported together
 MAX_CHARS = 64
 MAX_WORDS = 256
 CUTOFF = 0.7
-# the places of one name that are shown: of more, none is likely to be the one that was meant
+# the places of one name that are shown; with more, it is unclear which one was meant
 MAX_HOMES = 2
 CELLS = 120  # pairs of characters that cost one step of work to compare
 
@@ -60,7 +60,7 @@ def rule_issue(
 ) -> Issue:
     """Return a broken rule as an issue.
 
-    What the model wrote stands in ``found`` alone: it must not seem an order.
+    Only ``found`` quotes the model, so that its words cannot act as instructions.
     """
     message = rule.template.format(expected=expected)
     return Issue(f"{place}.{rule}", rule.category, path, message, hint, found)
@@ -69,7 +69,7 @@ def rule_issue(
 class Explainer:
     """Explains what is wrong with values of one schema.
 
-    Only ``names`` may stand in a path as member names.
+    Only ``names`` may occur in a path as member names.
     """
 
     def __init__(self, parts: SchemaParts, names: frozenset[str]) -> None:
@@ -78,9 +78,9 @@ class Explainer:
         self._homes: dict[str, list[str]] | None = None
 
     def issues(self, value: JSON, work: Work, *, at: str, place: str) -> tuple[Issue, ...]:
-        """Report at most 32 issues, each once, and at least one.
+        """Return at least one and at most 32 different issues.
 
-        The last issue says so when the work was used up.
+        If the work is used up, the last issue says so.
         """
         examination = Examination(self._parts, work)
         last: tuple[Issue, ...] = ()
@@ -101,7 +101,7 @@ class Explainer:
         return issues or (rule_issue(place, SchemaRule.INVALID, at),)
 
     def _issues(self, fault: SchemaFault, work: Work, at: str, place: str) -> Iterator[Issue]:
-        """Yield the issues of a fault, with the member because of which it is one."""
+        """Yield the issues of a fault, with the member that causes it, if there is one."""
         for issue in self._issues_of(fault, work, at, place):
             if fault.because:
                 words = f"{issue.message} because {word(fault.because)} is present"
@@ -134,7 +134,7 @@ class Explainer:
             yield rule_issue(place, rule, path, expected, quote(fault.found), hint)
 
     def _expected(self, fault: SchemaFault, chars: int) -> str:
-        """Return what a keyword asks for, to stand in its rule's template."""
+        """Return what a keyword requires, for the template of its rule."""
         expected = ""
         match fault.keyword:
             case "oneOf":
@@ -154,14 +154,14 @@ class Explainer:
         return expected or "what the schema says"
 
     def _with_target(self, fault: SchemaFault) -> Mapping[str, object]:
-        """Return the schema of a fault with what its keyword refers to in its place."""
+        """Return the schema of a fault with the target of its keyword in its place."""
         schema = fault.schema or {}
         node = self._parts.graph.find(fault.schema)
         targets = node.targets(fault.keyword) if node else []
         return {**schema, fault.keyword: targets[0].resolved().schema} if targets else schema
 
     def _several_words(self, fault: SchemaFault) -> str:
-        """Return which forms of a ``oneOf`` fit, though only one may: by number, and by words."""
+        """Return which forms of a ``oneOf`` fit although only one may: by number, and by words."""
         node = self._parts.graph.find(fault.schema)
         forms = node.targets("oneOf") if node else []
         named: list[str] = []
@@ -173,9 +173,9 @@ class Explainer:
         return f"; it fits {' and '.join(named)}" if len(named) > 1 else ""
 
     def _ways(self, fault: SchemaFault, work: Work, at: str, place: str) -> list[tuple[Issue, ...]]:
-        """Return what would make a value fit each branch that takes its type.
+        """Return what would make a value fit each branch that accepts its type.
 
-        Empty where the words for the branches tell more than that type.
+        Empty if the words for the branches say more than the type.
         """
         if fault.keyword == "anyOf":
             node = self._parts.graph.find(fault.schema)
@@ -214,11 +214,12 @@ class Explainer:
             yield rule_issue(place, rule, path, words, quote(name), near)
 
     def home_of(self, name: str, at: str, refused: str | None = None) -> str:
-        """Return the words for where a key belongs, empty when that is not known.
+        """Return words for the place where a key belongs, empty if unknown.
 
-        ``refused`` is where in the value the key was refused, None when outside of it.
+        ``refused`` is the place in the value where the key was rejected, None if it is outside of
+        it.
         """
-        # once: a reply may have many such keys, and most replies have none
+        # cached: a reply may have many such keys, and most replies have none
         if self._homes is None:
             self._homes = homes(self._parts.graph)
 
@@ -235,7 +236,7 @@ class Explainer:
 
 
 def _name_words(schema: Mapping[str, object] | None) -> str:
-    """Return what the names of members must be, as far as a few words say it."""
+    """Return words for the names of members, as far as a few words can describe them."""
     named = schema.get("propertyNames") if schema is not None else None
     if not isinstance(named, dict):
         return "what the schema says"
@@ -255,7 +256,7 @@ def _name_words(schema: Mapping[str, object] | None) -> str:
 
 
 def _patterns_of(node: Node) -> Iterator[str]:
-    """Yield the patterns of the names that members of an object may have beside its own."""
+    """Yield the patterns for names of members that an object does not list."""
     for judge in node.judges():
         patterns = judge.schema.get("patternProperties")
         if isinstance(patterns, dict):
@@ -265,7 +266,7 @@ def _patterns_of(node: Node) -> Iterator[str]:
 def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Issue]:
     """Add to the first fault of each empty object that it was empty.
 
-    A model that does not read this repeats ``{}``.
+    A model that is not told so repeats ``{}``.
     """
     first = {fault.path: issue for issue, fault in reversed(found.items())}
     for issue, fault in found.items():
@@ -281,10 +282,10 @@ def _with_what_came(found: dict[Issue, SchemaFault], place: str) -> Iterator[Iss
 def _settled(
     faults: Iterable[SchemaFault], known: dict[int, list[SchemaFault]]
 ) -> Iterator[SchemaFault]:
-    """Replace a union's fault by those of the nearest branch, or by those of all its branches.
+    """Replace the fault of a union by those of the nearest branch, or by those of all branches.
 
-    The nearest is the one of the same type, then the one with the same constants, then the one with
-    the fewest wrong keys. ``known`` keeps what each fault was replaced by.
+    The nearest branch has the same type; then the same constants; then the fewest wrong keys.
+    ``known`` records the replacement of each fault.
     """
     for fault in faults:
         if id(fault) not in known:
@@ -297,8 +298,8 @@ def _told_for(fault: SchemaFault, known: dict[int, list[SchemaFault]]) -> Iterab
     branches = enumerate(fault.branches)
     ranked = sorted((_distance(branch, fault.path), index) for index, branch in branches)
     nearest = ranked[0][0] if ranked else (True,)
-    # Never a branch of another type, and none of two that are equally near: a wrong guess
-    # misleads the model.
+    # Never a branch of another type, and none of two equally near branches: a wrong guess misleads
+    # the model.
     if len(ranked) == 1 or (ranked and not nearest[0] and nearest < ranked[1][0]):
         return _settled(fault.branches[ranked[0][1]], known)
 
@@ -307,12 +308,12 @@ def _told_for(fault: SchemaFault, known: dict[int, list[SchemaFault]]) -> Iterab
 
 
 def _taking(fault: SchemaFault) -> list[tuple[SchemaFault, ...]]:
-    """Return the faults of each branch of a union that takes the type of the value."""
+    """Return the faults of each branch of a union that accepts the type of the value."""
     return [each for each in fault.branches if each and not _distance(each, fault.path)[0]]
 
 
 def _leaf_of(fault: SchemaFault) -> SchemaFault:
-    """Return the first fault of no union, by the first branch of each that may be meant."""
+    """Return the first fault that is not of a union, following the first possible branches."""
     while near := _taking(fault):
         fault = near[0][0]
 
@@ -320,7 +321,7 @@ def _leaf_of(fault: SchemaFault) -> SchemaFault:
 
 
 def _either_way(ways: list[tuple[Issue, ...]], union: Issue) -> Iterator[Issue]:
-    """Yield the issue of a union of which each of ``ways`` is enough to fit one branch."""
+    """Yield the issue of a union for which any of ``ways`` is enough."""
     if len(ways) == 1:
         yield from ways[0]
         return
@@ -337,7 +338,7 @@ def _told_in(issue: Issue, path: str) -> str:
 def _distance(branch: tuple[SchemaFault, ...], path: Steps) -> tuple[bool, bool, int]:
     here = [fault for fault in branch if fault.path == path]
     wrong_type = any(fault.keyword in ("type", "const", "enum", "false") for fault in here)
-    # A constant one level below is most often a tag ({"kind": "circle"}), which decides the branch
+    # A constant one level below is usually a tag ({"kind": "circle"}), which decides the branch
     # before all keys do.
     below = [fault for fault in branch if len(fault.path) == len(path) + 1]
     wrong_tag = any(fault.keyword in ("const", "enum") for fault in below)

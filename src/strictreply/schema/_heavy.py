@@ -1,4 +1,4 @@
-"""What made a value too complex to check: the place of the most work, and what to do about it."""
+"""Finds what made a value too complex to check: the most expensive place, and what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strictreply.schema._documents import Graph, Node
 from strictreply.schema._vocabulary import Applies
 from strictreply.schema._work import entered, parts_of
 
-MAX_PAIRS = 3_000  # pairs of a schema and a value that are looked at; some 20 ms
+MAX_PAIRS = 3_000  # pairs of a schema and a value that are examined; about 20 ms
 
 SIZE = "it has too many values for so complex a schema; write fewer"
 RULES = "its texts or numbers are too long for the rules of its schema; write shorter ones"
@@ -40,7 +40,7 @@ _SEVERAL = {
 
 
 class _Cost(NamedTuple):
-    """What one keyword costs for one part of a value, in units of some 10 ns."""
+    """The cost of one keyword for one part of a value, in units of about 10 ns."""
 
     units: int
     what: str
@@ -48,16 +48,16 @@ class _Cost(NamedTuple):
 
 
 class Heaviest(NamedTuple):
-    """The place in a value that costs the most, with the words for it."""
+    """The most expensive place in a value, with words for it."""
 
     path: tuple[str | int, ...]
     words: str
 
 
 def heaviest(graph: Graph, value: object, otherwise: str) -> Heaviest:
-    """Return what costs the most in a value beyond its size: one part of it, or many together.
+    """Return the most expensive part of a value, apart from its size: one place, or many together.
 
-    A large value is looked at in part; ``otherwise`` are the words where nothing was found.
+    A large value is examined only in part; ``otherwise`` are the words if nothing was found.
     """
     totals: dict[str, int] = {}
     worst = _Cost(0, "", ())
@@ -75,7 +75,7 @@ def heaviest(graph: Graph, value: object, otherwise: str) -> Heaviest:
 
 
 def _costs(graph: Graph, value: object) -> Iterator[_Cost]:
-    """Yield what the keywords of each place cost, the first places first."""
+    """Yield the costs of the keywords of each place, in order."""
     pending: list[tuple[Node, Any, tuple[str | int, ...]]] = []
     if graph.root is not None:
         pending.append((graph.root, value, ()))

@@ -1,4 +1,4 @@
-"""A schema whose patterns a linear engine can match: what cannot be kept is left out, and named."""
+"""Rewrites the patterns of a schema for a linear engine, and lists what cannot be kept."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
 
 UNHELD = "the pattern cannot be matched in linear time"
-# What widening a schema below them would narrow.
+# Keywords that would be narrowed by widening a schema below them.
 _TURNED = ("not", "if", "oneOf", "contains")
 
 
 class Linear(NamedTuple):
-    """A document that a linear engine takes, and what it does not hold values to, in words."""
+    """A document for a linear engine, with the rules that it does not enforce, in words."""
 
     document: Document
     unheld: tuple[str, ...] = ()
 
 
 def with_linear_patterns(source: Document) -> Linear:
-    """Return a schema with each pattern that is not linear written as conditions that are.
+    """Return a schema in which each non-linear pattern is replaced by linear conditions.
 
-    What cannot be written so is left out, and named with its place: such a schema admits more than
-    its author meant, never less. Raises ContractError for a text that is not a regular expression.
+    What cannot be replaced is removed, and listed with its place: the schema then accepts more than
+    intended, never less. Raises ContractError for a text that is not a regular expression.
     """
     copy = read_document(source)
     graph = Graph(copy)
@@ -56,7 +56,7 @@ def with_unicode_patterns(source: Document) -> Document:
 
 
 def _respell(node: Node) -> Iterator[tuple[str, bool]]:
-    """Replace the patterns of a schema; yield the place of each, and whether all of it is held."""
+    """Replace the patterns of a schema; yield the place of each, and whether it is fully kept."""
     schema = node.schema
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and not _is_linear(pattern):
@@ -84,7 +84,7 @@ def _respell(node: Node) -> Iterator[tuple[str, bool]]:
         if made.is_exact and made.schema.keys() == {"pattern"}:
             members[made.schema["pattern"]] = members.pop(name)
         else:
-            # whose members are meant is not known: none is refused for its name
+            # it is unknown which members are meant, so none is rejected for its name
             members.setdefault("", True)
             del members[name]
 
@@ -114,21 +114,21 @@ def _is_linear(pattern: str) -> bool:
 
 
 def widen_around(graph: Graph, changed: Iterable[Node]) -> None:
-    """Let the whole of a schema admit no less, after some of its schemas came to admit more."""
+    """Widen the schemas around some that now accept more, so that the whole accepts no less."""
     widened = {id(node): node for node in changed}
     for node in _holders_of(graph, widened):
         _widen(node, widened)
 
 
 def _holders_of(graph: Graph, widened: dict[int, Node]) -> list[Node]:
-    """Add to ``widened`` every schema that holds one of them; return all that were found."""
+    """Add to ``widened`` every schema that contains one of them; return all that were found."""
     above: dict[int, list[Node]] = {}
     for node in graph.nodes:
         for edge in node.edges:
             above.setdefault(id(edge.target), []).append(node)
 
     pending = list(widened.values())
-    for node in pending:  # grows while it is walked
+    for node in pending:  # grows during the iteration
         for holder in above.get(id(node), ()):
             if id(holder) not in widened:
                 widened[id(holder)] = holder
@@ -138,7 +138,7 @@ def _holders_of(graph: Graph, widened: dict[int, Node]) -> list[Node]:
 
 
 def _widen(node: Node, widened: dict[int, Node]) -> None:
-    """Leave out what would refuse more, now that a schema below it admits more."""
+    """Remove what would reject more, now that a schema below accepts more."""
     keywords = {edge.keyword for edge in node.edges if id(edge.target) in widened}
     schema = node.schema
     if not keywords.intersection(_TURNED) or node.pointer is None:

@@ -1,10 +1,8 @@
-"""The schema nodes that may still hold for a value while it is written.
+"""Tracks which schemas may still accept a value while it arrives.
 
-When none may, no continuation of the value fits.
-
-A place of the value has alternatives, each a set of schemas that would all have to hold: ``allOf``
-and ``$ref`` add to the set, ``anyOf`` and ``oneOf`` make more alternatives. A keyword that needs
-the whole value waits for its end.
+If none may, no continuation of the value fits. A place of the value has alternatives, each a set of
+schemas that must all hold: ``allOf`` and ``$ref`` add to the set, ``anyOf`` and ``oneOf`` add
+alternatives. A keyword that needs the whole value waits for its end.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from strictreply.schema._vocabulary import DRAFT_2019, DRAFT_2020, STATEMENTS, A
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSON, JSONObject, Spent
 
-MAX_EXPANDED = 32  # alternatives of one place; a choice beyond that is left to the end
-MAX_LIVE = 512  # alternatives of one open container, those of the choices above it multiplied in
+MAX_EXPANDED = 32  # alternatives of one place; a larger union waits for the end
+MAX_LIVE = 512  # alternatives of one open container, multiplied by those of the unions above it
 SMALL = 32  # values in a container that the engine judges at its end
 KINDS = frozenset({"object", "array", "string", "number", "boolean", "null"})
 _MOST = ("maxLength", "maxItems", "maxProperties")
@@ -40,30 +38,30 @@ class Alternative:
     kinds: frozenset[str] = KINDS
     """The types of JSON that the place may have."""
     literals: tuple[str, ...] | None = None
-    """The texts that the value may be; None where any is possible."""
+    """The texts that the value may be; None if any text is possible."""
     limit: float = math.inf
-    """Most characters of a text."""
+    """The most characters of a text."""
     names: tuple[str, ...] | None = None
-    """The member names that an object may have; None where any is possible."""
+    """The member names that an object may have; None if any name is possible."""
     required: frozenset[str] = frozenset()
     """The members that an object must have."""
     max_members: float = math.inf
-    """Most members of an object."""
+    """The most members of an object."""
     max_items: float = math.inf
-    """Most items of an array."""
+    """The most items of an array."""
     member: Callable[[str], Place | None] = lambda _: ANYTHING
-    """What a member must fit; None where there can be none."""
+    """The place of a member; None if it is not allowed."""
     item: Callable[[int], Place | None] = lambda _: ANYTHING
-    """What an item must fit; None where there can be none."""
+    """The place of an item; None if it is not allowed."""
 
 
 def _texts(lists: Sequence[Sequence[str] | None]) -> list[str] | None:
-    """Return what a text may be by any of several lists, None when one of them admits any text."""
+    """Return the texts that any of several lists allows; None if one of them allows any text."""
     return None if None in lists else [text for each in lists for text in each or ()]
 
 
 class Place:
-    """What may stand at one place of a value: its alternatives, and the judgement of it whole."""
+    """What one place of a value may contain: its alternatives, and the check of the whole value."""
 
     def __init__(
         self, alternatives: Iterable[Alternative], accepts: Callable[[JSON], bool] = lambda _: True
@@ -78,7 +76,7 @@ class Place:
         self.limit: float = max((each.limit for each in of_text), default=math.inf)
 
     def only(self, kind: str) -> Place:
-        """Return the same place for values of one type alone."""
+        """Return the same place for values of one type only."""
         kinds = frozenset({kind})
         alternatives = [each for each in self.alternatives if kind in each.kinds]
         return Place((replace(each, kinds=kinds) for each in alternatives), self.accepts)
@@ -96,9 +94,9 @@ def text_place(
 
 
 def object_of(members: Mapping[str, Place], names: Iterable[str] = ()) -> Alternative:
-    """Return an object that is not of a schema.
+    """Return the place of an object that has no schema.
 
-    ``members`` are the places of its members, ``names`` those that other objects there have.
+    ``members`` are the places of its members, ``names`` the names that other objects there have.
     """
     known = tuple(dict.fromkeys((*members, *names)))
     return Alternative(
@@ -107,7 +105,7 @@ def object_of(members: Mapping[str, Place], names: Iterable[str] = ()) -> Altern
 
 
 class LiveSchema:
-    """The places of one closed schema, each made when a value first reaches it, and kept."""
+    """The places of one closed schema, each created at its first use and then kept."""
 
     def __init__(self, parts: SchemaParts) -> None:
         self._parts = parts
@@ -117,16 +115,16 @@ class LiveSchema:
     def root(self) -> Place:
         """The place of the whole value."""
         graph = self._parts.graph
-        # what a dynamic reference means is decided by the way that led to it
+        # the meaning of a dynamic reference depends on the path to it
         if self._parts.is_dynamic:
             return ANYTHING
 
         return self.place((graph.document,)) or Place(())
 
     def place(self, schemas: Iterable[Any]) -> Place | None:
-        """Return the place that several schemas judge together.
+        """Return the place for several schemas together.
 
-        None when one of them admits nothing.
+        None if one of them accepts nothing.
         """
         judges = tuple(schema for schema in schemas if schema is not True)
         if not judges:
@@ -142,7 +140,7 @@ class LiveSchema:
         parts = self._parts
         alternatives = map(self._alternative, self._joined(map(self._expanded, judges)))
 
-        # the types of the alternatives say all
+        # the types of the alternatives are enough
         if all(_REMARKS.issuperset(one) and "integer" not in one.get("type", ()) for one in judges):
             return Place(alternatives)
 
@@ -160,7 +158,7 @@ class LiveSchema:
         return Place(alternatives, lambda value: all(_holds(engine, value) for engine in engines()))
 
     def _joined(self, factors: Iterable[list[tuple[_Form, ...]]]) -> list[tuple[_Form, ...]]:
-        """Multiply alternatives out; a factor that would make too many is left out."""
+        """Multiply alternatives; a factor that would make too many is left out."""
         forms: list[tuple[_Form, ...]] = [()]
         for factor in factors:
             if len(forms) * len(factor) <= MAX_EXPANDED:
@@ -202,7 +200,7 @@ class LiveSchema:
 
         described = {name for form in forms for name in form.get("properties", ())}
         firsts = max((len(self._first_items(form)) for form in forms), default=0)
-        undescribed = partial(self._member, forms, names)  # no memory for names of the model's
+        undescribed = partial(self._member, forms, names)  # names from the model are not cached
         member = cache(undescribed)
         item = cache(partial(self._item, forms))
 
@@ -257,7 +255,7 @@ class LiveSchema:
         return _holds(self._parts.engine(key, schema), value)
 
     def _closed_names(self, form: _Form) -> frozenset[str] | None:
-        """Return all names that the members of a closed object may have, None when any may."""
+        """Return all names that members of a closed object may have; None if any may."""
         if form.get("additionalProperties") is False and not form.get("patternProperties"):
             return frozenset(form.get("properties", ()))
 
@@ -283,11 +281,11 @@ def _holds(engine: SchemaEngine, value: JSON) -> bool:
     try:
         return engine.is_valid(value)
     except (Spent, ValueError, TypeError, OverflowError, RecursionError):
-        return True  # left to whoever judges the whole
+        return True  # left to the judge of the whole
 
 
 def _literals(forms: tuple[_Form, ...]) -> tuple[str, ...] | None:
-    """Return the texts that all of some schemas list, None when none of them lists values."""
+    """Return the texts that all of some schemas list; None if none of them lists values."""
     listed = [listed_values(form) for form in forms if "enum" in form or "const" in form]
     texts = [[value for value in values if isinstance(value, str)] for values in listed]
     if not texts:
@@ -315,33 +313,33 @@ _Candidate: TypeAlias = "tuple[_Live | None, Place]"
 
 
 class LiveCheck:
-    """A ``Listener`` of the incremental reader that holds one value to a place.
+    """A ``Listener`` of the incremental reader that checks one value against a place.
 
-    What it refuses stays wrong, whatever follows.
+    What it rejects stays wrong, whatever follows.
     """
 
     def __init__(self, place: Place) -> None:
-        # for the value that comes next, or is open
+        # for the next value, or the open one
         self._candidates: list[_Candidate] = [(None, place)]
         self._alive: list[_Live] = []  # the alternatives of the innermost open container
         self._outer: list[tuple[list[_Candidate], list[_Live]]] = []
-        self._known: list[str] | None = None  # the texts that the open one may become, None for any
+        self._known: list[str] | None = None  # the texts that the open one may become; None for any
         self._length = 0
         self._limit = math.inf
 
     def key_begins(self) -> bool:
-        """Hear that the name of a member begins."""
+        """Receive the start of a member's name."""
         self._length = 0
         self._limit = math.inf
         self._known = _texts([alternative.names for _, alternative in self._alive])
         return self._known == []
 
     def key(self, name: str) -> bool:
-        """Hear the name of the member whose value comes next."""
+        """Receive the name of a member, before its value."""
         return self._descend([(live, live[1].member(name)) for live in self._alive])
 
     def item(self, index: int) -> bool:
-        """Hear that an item comes next."""
+        """Receive the index of an item, before its value."""
         return self._descend([(live, live[1].item(index)) for live in self._alive])
 
     def _descend(self, below: list[tuple[_Live, Place | None]]) -> bool:
@@ -351,12 +349,12 @@ class LiveCheck:
         return not self._candidates
 
     def member(self, count: int) -> bool:
-        """Hear that one more member follows so many."""
+        """Receive the number of members before the next one."""
         self._alive = [live for live in self._alive if count < live[1].max_members]
         return not self._alive
 
     def begins(self, kind: str) -> bool:
-        """Hear the JSON type of a value at its first character."""
+        """Receive the JSON type of a value at its first character."""
         candidates = [each for each in self._candidates if kind in each[1].kinds]
         self._candidates = candidates
 
@@ -380,7 +378,7 @@ class LiveCheck:
         return not candidates
 
     def part(self, text: str) -> bool:
-        """Hear a part of the open string or member name."""
+        """Receive a piece of the open string or member name."""
         start = self._length
         self._length += len(text)
         if self._known is None:
@@ -390,11 +388,11 @@ class LiveCheck:
         return not self._known
 
     def scalar(self, value: JSON) -> bool:
-        """Hear the whole value of a string, a number or a word."""
+        """Receive a complete string, number or literal."""
         return self._settle([each for each in self._candidates if each[1].accepts(value)])
 
     def ends(self, value: JSON, size: int) -> bool:
-        """Hear the whole value of an object or array."""
+        """Receive a complete object or array."""
         alive = self._alive
         if isinstance(value, dict):
             alive = [live for live in alive if live[1].required <= value.keys()]

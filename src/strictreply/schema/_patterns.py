@@ -1,9 +1,9 @@
-r"""Regular expressions of schemas, respelled for an engine that matches in linear time.
+r"""Rewrites regular expressions of schemas for an engine that matches in linear time.
 
-Such an engine has no look-around and no back-references. A pattern of a schema only asks whether it
-is found in a text, so a condition on a place that can be counted from an end of the text is a
-pattern of its own: ``^(?!a)b`` is ``^b`` and not ``^a``. What is left is taken out of the pattern,
-which then admits more, never less.
+Such an engine has no look-around and no back-references. A schema's pattern only asks whether it is
+found in a text, so a condition at a place that can be counted from an end of the text becomes a
+separate pattern: ``^(?!a)b`` is ``^b`` and not ``^a``. Any other condition is removed from the
+pattern, which then accepts more, never less.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _TOKEN: Final = re.compile(
 _REPEAT: Final = re.compile(r"(?:[*+?]|\{(?P<least>\d+)(?P<comma>,(?P<most>\d*))?\})[?+]?")
 _LOOKS: Final = frozenset({"(?=", "(?!", "(?<=", "(?<!"})
 ANY: Final = r"[\s\S]"
-# What browsers and Python read, and a linear engine refuses.
+# What browsers and Python accept, and a linear engine rejects.
 _BARE: Final = {"{": r"\{", "}": r"\}", "]": r"\]", "[^]": ANY, "[]": r"[^\s\S]"}
 _HYPHEN: Final = re.compile(r"(?<=\\[wdsWDS])-(?!\])|(?<!^)(?<!\\)-(?=\\[wdsWDS])")
-# What the shorthands of a class mean in pydantic's engine, which reads them as Unicode does, and
-# in JSON Schema, whose patterns are those of ECMA-262.
+# The meanings of class shorthands in pydantic's engine, which follow Unicode, and in JSON Schema,
+# whose patterns are those of ECMA-262.
 UNICODE: Final = {
     "w": r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}",
     "d": r"\p{Nd}",
@@ -44,7 +44,7 @@ ASCII: Final = {"w": "A-Za-z0-9_", "d": "0-9"}
 
 
 class InvalidPattern(ValueError):
-    """A text is not a regular expression."""
+    """The text is not a regular expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class _Item:
 
     @property
     def is_plain(self) -> bool:
-        """Whether neither this item nor one inside of it looks around or back."""
+        """Whether neither this item nor one inside it has look-around or back-references."""
         inner = (item for form in self.forms for item in form)
         return not self.is_look and self.kind != "back" and all(each.is_plain for each in inner)
 
     @property
     def width(self) -> int | None:
-        """The number of characters that it takes, None where that varies."""
+        """The number of characters that it matches; None if that varies."""
         widths = {sum_of(item.width for item in form) for form in self.forms}
         if self.kind == "edge" or self.is_look:
             width: int | None = 0
@@ -96,7 +96,7 @@ class _Item:
 
     @property
     def text(self) -> str:
-        """The item as an engine without look-around takes it."""
+        """The item for an engine without look-around."""
         if self.is_look:
             return ""
         if self.kind == "back":
@@ -115,7 +115,7 @@ _Sequence: TypeAlias = tuple[_Item, ...]
 
 
 def sum_of(widths: Iterator[int | None]) -> int | None:
-    """Return the sum of widths, None where one varies."""
+    """Return the sum of widths; None if one varies."""
     known = list(widths)
     return None if None in known else sum(width or 0 for width in known)
 
@@ -126,7 +126,7 @@ def text_of(items: _Sequence) -> str:
 
 
 def _bounded(repeat: str) -> str:
-    """Widen a counted repeat that an engine would not write out."""
+    """Widen a counted repeat that an engine would not expand."""
     counted = _REPEAT.fullmatch(repeat)
     if counted is None or counted["least"] is None:
         return repeat
@@ -139,16 +139,16 @@ def _bounded(repeat: str) -> str:
 
 
 class Respelled(NamedTuple):
-    """What holds a text to a pattern: keywords of a schema, and whether they say all of it."""
+    """The keywords of a schema that replace a pattern, and whether they replace it completely."""
 
     schema: dict[str, Any]
     is_exact: bool
 
 
 def respelled(pattern: str) -> Respelled:
-    """Return keywords that hold a text to a pattern, each with a linear pattern.
+    """Return keywords that replace a pattern, each with a linear pattern.
 
-    Raises InvalidPattern when the text is not a regular expression.
+    Raises InvalidPattern if the text is not a regular expression.
     """
     return _of_forms(_parsed(pattern))
 
@@ -167,14 +167,14 @@ def _of_forms(forms: tuple[_Sequence, ...]) -> Respelled:
 
 
 def _is_counted(item: _Item) -> bool:
-    """Return whether every repeat of an item is kept as it was written."""
+    """Return whether every repeat of an item is kept as written."""
     return _bounded(item.repeat) == item.repeat and all(
         _is_counted(inner) for form in item.forms for inner in form
     )
 
 
 def _flattened(forms: tuple[_Sequence, ...]) -> Iterator[_Sequence]:
-    """Yield alternatives in which no group that is there once holds a condition."""
+    """Yield alternatives in which no group that occurs once contains a condition."""
     pending = list(forms)
     made = 0
     while pending:
@@ -198,7 +198,7 @@ def _may_be_opened(item: _Item) -> bool:
 
 
 def _of_sequence(items: _Sequence) -> Respelled:
-    """Part a sequence into a pattern without conditions and what each condition demands."""
+    """Split a sequence into a pattern without conditions and the demands of each condition."""
     rest: _Sequence = items
     demands: list[dict[str, Any]] = []
     is_exact = True
@@ -231,7 +231,7 @@ def _of_sequence(items: _Sequence) -> Respelled:
 
 
 def _counted_whole(items: _Sequence) -> Respelled | None:
-    """Return a repeat of one character that is the whole pattern as a bound of the length."""
+    """Return a repeat of one character that is the whole pattern as a limit of the length."""
     inner = items[1:-1]
     if len(inner) != 1 or [items[0].body, items[-1].body] != ["^", "$"]:
         return None
@@ -249,7 +249,7 @@ def _counted_whole(items: _Sequence) -> Respelled | None:
 
 
 def _taken_in(look: _Item) -> _Item | None:
-    """Return what a condition at the beginning or end of a pattern is as a part of it."""
+    """Return a condition at the start or end of a pattern as a part of the pattern."""
     if look.repeat:
         return None
     if look.body.endswith("="):
@@ -278,7 +278,7 @@ def _negated(item: _Item) -> str:
 def _demand(items: _Sequence, at: int) -> Respelled | None:
     """Return what a condition demands of the whole text.
 
-    None where its place cannot be counted from the beginning or the end.
+    None if its place cannot be counted from the start or the end.
     """
     look = items[at]
     rest = items[at + 1 :] if look.is_behind else items[:at]
@@ -297,7 +297,7 @@ def _demand(items: _Sequence, at: int) -> Respelled | None:
     if look.body.endswith("="):
         return found
 
-    # without one of its conditions, what is excluded would be more than what is meant
+    # without one of its conditions, more would be excluded than intended
     if not found.is_exact:
         return None
     return Respelled({"not": {"type": "string", **found.schema}}, is_exact=True)

@@ -1,8 +1,7 @@
-"""What of a schema admits nothing for certain.
+"""Finds parts of a schema that certainly accept nothing.
 
-A schema is judged here by the kinds of values that its rules leave, not by values: only listed ones
-(``enum``) are tried. What this does not see may still admit nothing, so that
-``Schema.require_example`` tries to build examples too.
+It tracks the kinds of values that the rules leave, and tries only listed values (``enum``). It may
+miss contradictions, so ``Schema.require_example`` also tries to build examples.
 """
 
 from __future__ import annotations
@@ -30,10 +29,12 @@ from strictreply.values._errors import ContractError
 from strictreply.values._issues import pointer
 from strictreply.values._limits import Spent, Work
 
-Kinds: TypeAlias = frozenset[str]  # types of values, where "number" is one that is not an integer
+Kinds: TypeAlias = frozenset[
+    str
+]  # types of values, where "number" means one that is not an integer
 KINDS: Kinds = frozenset(TYPES)
 NUMBERS: Kinds = frozenset({"integer", "number"})
-# By kind: the keyword of the least, that of the most, and when nothing is between them.
+# By kind: the keyword of the minimum, that of the maximum, and when nothing is between them.
 BOUNDS = (
     (NUMBERS, "minimum", "maximum", operator.gt),
     (NUMBERS, "exclusiveMinimum", "maximum", operator.ge),
@@ -43,25 +44,25 @@ BOUNDS = (
     ({"array"}, "minItems", "maxItems", operator.gt),
     ({"object"}, "minProperties", "maxProperties", operator.gt),
 )
-UNDECIDED = ("pattern", "uniqueItems")  # no example is made to fit these
-PER_STEP = 8  # listed values, or required keys, that are looked at in one step of work
+UNDECIDED = ("pattern", "uniqueItems")  # examples are not made to fit these
+PER_STEP = 8  # listed values, or required keys, that are examined in one step of work
 NO_OBJECT = "it allows no object; declare it with Tool.from_json_schema(…, wrap_root=True)"
 WAY_ON = 'list them in properties, or declare with extra="schema"'
-# A schema in an unknown place may raise these: the metaschema does not hold it to any form.
+# A schema in an unknown place may raise these, because the metaschema does not check it.
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Contradiction(NamedTuple):
-    """A keyword that leaves no value to its schema, and why."""
+    """A keyword that makes its schema impossible to fit, and why."""
 
     place: str
     words: str
 
 
 def simplified(document: Document) -> Document:
-    """Return a copy of a schema without the rules that no example is made for.
+    """Return a copy of a schema without the rules that examples are not made for.
 
-    The copy admits all that the schema admits.
+    The copy accepts everything that the schema accepts.
     """
     copy = read_document(document)
     graph = Graph(copy)
@@ -77,17 +78,17 @@ def simplified(document: Document) -> Document:
 
 
 class KindTable:
-    """By schema, the kinds of values that may fit it: where there is none, nothing can.
+    """The kinds of values that may fit each schema; with none, no value can fit.
 
-    Each schema counts as impossible until a value for it is in sight, so that one which requires
-    itself stays impossible. When the work is used up, everything counts as possible.
+    Each schema counts as impossible until some value for it is found, so a schema that requires
+    itself stays impossible. If the work is used up, everything counts as possible.
     """
 
     def __init__(self, parts: SchemaParts, root: Node, wanted: Kinds) -> None:
         self._graph = parts.graph
         self._work = Work()
         self._examination = Examination(parts, self._work)
-        # what a dynamic reference means depends on its caller
+        # the meaning of a dynamic reference depends on its caller
         self._nodes = [root] if parts.is_dynamic else joined([root], _is_judged)
         self._known = {id(node): (Kinds(), Contradiction("", "")) for node in self._nodes}
         self._root = (wanted, Contradiction("", ""))
@@ -104,7 +105,7 @@ class KindTable:
             self._known.clear()
 
     def require(self, root: Node, what: str) -> None:
-        """Raise ContractError when nothing of the wanted kinds can fit the whole schema."""
+        """Raise ContractError if certainly no value of the wanted kinds fits the schema."""
         kinds, reason = self._root
         if kinds:
             return
@@ -117,7 +118,7 @@ class KindTable:
         raise ContractError(f"no value can ever fit {what}: {words}", path=place)
 
     def reasons(self) -> list[Contradiction]:
-        """Return why nothing fits the smallest schemas that are not meant to be so."""
+        """Return why nothing fits the smallest impossible schemas that are not meant to be so."""
         described = (node for node in self._nodes if not excludes_all(node.schema))
         nodes = [node for node in described if not self._of(node.schema)]
         known = set(map(id, nodes))
@@ -127,7 +128,7 @@ class KindTable:
         return [self._known[id(node)][1] for node in smallest] or endless
 
     def _left(self, node: Node, kinds: Kinds) -> tuple[Kinds, Contradiction]:
-        """Return which of ``kinds`` may fit a schema, and the last rule that was looked at."""
+        """Return which of ``kinds`` may fit a schema, and the last rule that was examined."""
         reason = Contradiction("", "")
         with suppress(*UNFIT):
             for admitted, keyword, words in self._rules(node):
@@ -139,7 +140,7 @@ class KindTable:
         return kinds, reason
 
     def _rules(self, node: Node) -> Iterator[tuple[Kinds, str, str]]:
-        """Yield the kinds that a rule may admit, its keyword, and why there are no others."""
+        """Yield the kinds that a rule may accept, its keyword, and why there are no others."""
         schema = node.schema
         types = as_list(schema.get("type", [*KINDS]))
         kinds = NUMBERS.union(types) if "number" in types else Kinds(types)
@@ -148,7 +149,7 @@ class KindTable:
             yield Kinds(), "not", "it excludes every value"
         for keyword in ("const", "enum"):
             if keyword in schema:
-                words = "no value that it lists fits the rules beside it"
+                words = "no listed value fits its other rules"
                 yield self._listed(node), keyword, words
 
         for bound, least, most, is_nothing in BOUNDS:
@@ -199,6 +200,6 @@ class KindTable:
 
 
 def _is_judged(edge: SchemaEdge) -> bool:
-    """Return whether an edge leads to a schema of the document that values have to fit."""
+    """Return whether an edge leads to a schema of the document that values must fit."""
     is_rule = edge.applies is not Applies.NOWHERE and edge.target.pointer is not None
     return is_rule and edge.keyword not in ("not", "if")

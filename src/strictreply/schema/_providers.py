@@ -1,8 +1,8 @@
-"""What each provider does with each keyword of a schema that is sent to it: one table.
+"""What each provider does with each keyword of a schema: one table.
 
-A cell says what becomes of a keyword, on what that depends, and where this is known from. What is
-not known for certain is ``UNKNOWN``, never refused: nothing that a provider would take is held
-back because of this table.
+A cell says what happens to a keyword, under which condition, and the evidence. What is not known
+for certain is ``UNKNOWN``, never refused: this table never holds back something that a provider
+would accept.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Provider: TypeAlias = Literal[
     "bedrock",
     "mistral",
 ]
-"""Who takes a schema: an API in its strict mode, or the server or library that enforces one."""
+"""A provider with a strict mode, or a server or library that enforces schemas."""
 
 PROVIDERS: Final[tuple[Provider, ...]] = get_args(Provider)
-"""All of them, in the order of the table."""
+"""All providers, in the order of the table."""
 
 
 class Treatment(StrEnum):
     """What a provider does with a keyword."""
 
     ENFORCED = "enforced"  # no reply can break it
-    NARROWED = "narrowed"  # taken, and replies that fit become impossible, too
-    DROPPED = "dropped"  # taken without a word, and not enforced
+    NARROWED = "narrowed"  # accepted, but some valid replies become impossible
+    DROPPED = "dropped"  # accepted silently, and not enforced
     DESCRIBED = "described"  # its SDK moves it into the description; nothing enforces it
     REFUSED = "refused"  # an error: nothing is generated
     UNKNOWN = "unknown"  # not known
@@ -48,18 +48,18 @@ class Treatment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CellCase:
-    """What becomes of a keyword where a condition holds."""
+    """What happens to a keyword under a condition."""
 
     treatment: Treatment
-    """What is done with it."""
+    """What the provider does with it."""
     source: str
-    """Where this is known from: a file at a commit, a page, a thread, or a run."""
+    """The evidence: a file at a commit, a page, a thread, or a run."""
     when: Asked | None = None
-    """The condition; None where none is left."""
+    """The condition; None for all other cases."""
     is_always: bool = False
-    """Whether it also holds where the provider does not read the keyword."""
+    """Whether it also applies if the provider does not read the keyword."""
     reaches_below: bool = True
-    """Whether what stands below the keyword is treated by itself."""
+    """Whether sub-schemas below the keyword are treated separately."""
 
 
 Cell: TypeAlias = tuple[CellCase, ...]
@@ -71,21 +71,21 @@ class Column:
     """What one provider does with schemas."""
 
     title: str
-    """Who takes the schema, and by which keyword of its API."""
+    """The provider, and the parameter of its API."""
     cells: Mapping[str, Cell]
-    """The cases of each keyword that is known."""
+    """The cases of each known keyword."""
     otherwise: CellCase
-    """What becomes of every other keyword."""
+    """What happens to every other keyword."""
     reads: Callable[[SchemaPlace], Collection[str] | None] | None = None
-    """Which keywords beside a place are read, None for all; None where all are read everywhere."""
+    """Which keywords are read at a place, None for all; None if all are read everywhere."""
     unread: CellCase | None = None
-    """What becomes of a keyword that is not read."""
+    """What happens to a keyword that is not read."""
     reads_definitions: bool = True
-    """Whether definitions are read that nothing refers to."""
+    """Whether unused definitions are read."""
     is_handed_on: Callable[[SchemaDocument], bool] | None = None
-    """Whether another takes a whole schema before this one reads it; None for never."""
+    """Whether another backend reads a whole schema before this one; None for never."""
     taker: Callable[[SchemaDocument], Provider | None] | None = None
-    """Who takes what this one refuses, None for somebody unknown; None where it is an error."""
+    """The backend that accepts what this one rejects, None if unknown; None if it is an error."""
 
 
 _OPENAI_GUIDE: Final = "developers.openai.com/api/docs/guides/structured-outputs, supported schemas"
@@ -129,7 +129,7 @@ _LLAMACPP_FORMATS: Final = frozenset(
 
 
 def _not_permitted(thread: str) -> CellCase:
-    """Return the case of a keyword that OpenAI's strict mode answers with a 400."""
+    """Return the case of a keyword that OpenAI's strict mode rejects with a 400."""
     return CellCase(_R, f"{_OPENAI_GUIDE}; 400 in {thread}")
 
 
@@ -220,7 +220,7 @@ _ANTHROPIC_TEXT: Final = CellCase(_S, _ANTHROPIC_SDK)
 
 
 def _read_by_anthropic(place: SchemaPlace) -> Collection[str]:
-    """Return the keywords that the SDK leaves in the schema, at one sub-schema."""
+    """Return the keywords that the SDK keeps in a schema, at one sub-schema."""
     schema = place.schema
     if "$ref" in schema:
         return {"$ref"}
@@ -339,7 +339,7 @@ _GEMINI: Final = Column(
 
 
 def _read_by_type(schema: JSONObject, read: Callable[[JSONObject], set[str]]) -> set[str]:
-    """Return the keywords that are read for one of the types of a schema."""
+    """Return the keywords that are read for the types of a schema."""
     kinds = as_list(schema["type"])
     return {"type"}.union(*(read({**schema, "type": kind}) for kind in kinds))
 
@@ -369,7 +369,7 @@ def _llamacpp_keywords(schema: JSONObject) -> set[str]:
 
 
 def _llamacpp_kind(schema: JSONObject, *, names_members: bool) -> str:
-    """Return the type as which a schema without one is read."""
+    """Return the type that a schema without one is read as."""
     if names_members or "allOf" in schema:
         return "object"
     if "items" in schema or "prefixItems" in schema:
@@ -541,7 +541,7 @@ def _xgrammar_keywords(schema: JSONObject) -> set[str]:
 
 
 def _xgrammar_kind(schema: JSONObject) -> str:
-    """Return the type as which a schema without one is read."""
+    """Return the type that a schema without one is read as."""
     if any(
         name in schema for name in ("properties", "additionalProperties", "unevaluatedProperties")
     ):
@@ -588,7 +588,7 @@ def _is_text_in_two_ways(schema: JSONObject) -> bool:
 
 
 def _is_refused_name_rule(schema: JSONObject) -> bool:
-    """Return whether vLLM hands ``propertyNames`` of an object to another backend."""
+    """Return whether vLLM passes ``propertyNames`` of an object to another backend."""
     rule = schema.get("propertyNames")
     if rule is None:
         return False
@@ -600,7 +600,7 @@ def _is_refused_name_rule(schema: JSONObject) -> bool:
 
 
 def _is_refused_pattern_rule(schema: JSONObject) -> bool:
-    """Return whether vLLM hands ``patternProperties`` of an object to another backend."""
+    """Return whether vLLM passes ``patternProperties`` of an object to another backend."""
     rules = schema.get("patternProperties")
     return isinstance(rules, dict) and ("properties" in schema or len(rules) > 1)
 
@@ -619,11 +619,11 @@ _CHECKED_BY_VLLM: Final[Mapping[str, tuple[frozenset[str], Callable[[JSONObject]
     "propertyNames": (frozenset({"object"}), _is_refused_name_rule),
     "patternProperties": (frozenset({"object"}), _is_refused_pattern_rule),
 }
-"""The types under which vLLM's own check of a schema looks at a keyword, and what it asks."""
+"""The types for which vLLM's own check examines a keyword, and its condition."""
 
 
 def _is_handed_on(place: SchemaPlace) -> bool:
-    """Return whether vLLM's own check refuses a keyword for xgrammar."""
+    """Return whether vLLM's own check rejects a keyword for xgrammar."""
     return _is_checked(place.keyword, place.schema)
 
 
@@ -634,7 +634,7 @@ def _is_checked(keyword: str, schema: JSONObject) -> bool:
 
 
 def _is_handed_on_anywhere(document: SchemaDocument) -> bool:
-    """Return whether vLLM's own check refuses anything in a document, be it used or not."""
+    """Return whether vLLM's own check rejects anything in a document, used or not."""
     return any(
         _is_checked(keyword, each)
         for each, _ in objects_in(document.root)
@@ -643,7 +643,7 @@ def _is_handed_on_anywhere(document: SchemaDocument) -> bool:
 
 
 def _taker_of_vllm(document: SchemaDocument) -> Provider | None:
-    """Return who takes what xgrammar refuses: guidance, or for ``patternProperties`` outlines."""
+    """Return the backend for what xgrammar rejects: guidance, or outlines for patternProperties."""
     has_patterns = any("patternProperties" in each for each, _ in objects_in(document.root))
     return None if has_patterns else "llguidance"
 

@@ -1,22 +1,22 @@
-"""A schema as one provider is sent it, and the way back to the schema as it was declared.
+"""Converts a schema to the form for one provider's strict mode, and values back.
 
-A provider's strict mode takes a part of JSON Schema. What is sent is the largest schema inside of
-that part which admits every document of the declared one, written as the provider wants it; what
-the part cannot say stands in descriptions, and is judged when the reply comes. A document maps to
-one that fits the sent form, and back to itself:
+A strict mode accepts a subset of JSON Schema. The sent form is the narrowest schema in that subset
+that still admits every value of the declared schema. Rules that the subset cannot express become
+words in descriptions, and strictreply checks them in the reply. A declared value maps to a value of
+the sent form, and back to itself:
 
 ==============================  ================================================================
 declared                        sent
 ==============================  ================================================================
-a member that may be absent     demanded, and null where it is absent (where all are demanded)
+an optional member              required, and null if absent (if the mode requires all members)
 ``oneOf``                       ``anyOf``
-``$ref`` with siblings          what it refers to, with them
+``$ref`` with siblings          its target, with the siblings
 ``allOf`` of one schema         that schema
-bounds, formats, and the like   words of the description
-a root that is no object        the one member ``value`` of an object (an answer only)
+limits, formats and the like    words in the description
+a root that is not an object    the only member ``value`` of an object (only for an answer)
 ==============================  ================================================================
 
-Where no such schema exists, the declared one is sent, and no strict mode is asked for.
+If there is no such form, the declared schema is sent without strict mode.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ from strictreply.values._issues import pointer, pointer_tokens
 from strictreply.values._limits import JSON, JSONObject
 
 StrictProvider: TypeAlias = Literal["openai", "anthropic"]
-"""Whose strict mode is asked for."""
+"""The providers whose strict mode can be requested."""
 
 _ANNOTATIONS: Final = frozenset({"title", "description"})
 _SILENT: Final = frozenset(
     {"$schema", "$id", "$comment", "examples", "deprecated", "readOnly", "writeOnly"}
     | {"$anchor", "contentEncoding", "contentMediaType", "discriminator"}
 )
-"""Keywords that say nothing which a reply could break."""
+"""Keywords that no reply can break."""
 
 _REMARKS: Final = _ANNOTATIONS | _SILENT | {"default"}
-"""Keywords that may stand beside a reference or a choice."""
+"""Keywords that may be next to a reference or a union."""
 
 _FORMATS: Final = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
@@ -73,7 +73,7 @@ _SCALARS: Final = (str, int, float, bool, type(None))
 
 
 class _Unfit(Exception):
-    """Raised where a schema has no form that the provider would enforce."""
+    """Raised if a schema has no form that the provider would enforce."""
 
     def __init__(self, place: str, why: str) -> None:
         super().__init__(f"{place or '/'}: {why}")
@@ -81,16 +81,16 @@ class _Unfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What one strict mode takes."""
+    """What one strict mode accepts."""
 
     keeps: frozenset[str]
-    """The keywords that it enforces, beside those of the structure."""
+    """The keywords that it enforces, in addition to those of the structure."""
     formats: frozenset[str]
     """The formats that it enforces."""
     demands_all: bool
-    """Whether every member must be demanded."""
+    """Whether every member must be required."""
     takes_recursion: bool
-    """Whether a schema may lead to itself."""
+    """Whether a schema may refer to itself."""
 
 
 _RULES: Final[Mapping[StrictProvider, _Rules]] = {
@@ -116,20 +116,20 @@ _RULES: Final[Mapping[StrictProvider, _Rules]] = {
 
 @dataclass(frozen=True, slots=True)
 class SentForm:
-    """A schema as one provider is sent it."""
+    """A schema in the form for one provider."""
 
     document: JSON
     """The schema that is sent."""
     is_strict: bool
-    """Whether the provider enforces all of it, so that its strict mode is asked for."""
+    """Whether the provider enforces all of it, so that its strict mode is requested."""
     why: str = ""
-    """Why no strict mode is asked for; empty where it is."""
+    """Why no strict mode is requested; empty if it is."""
     restored: Map | None = field(default=None, repr=False)
-    """Returns a value that came as the declared schema has it; None where both are the same."""
+    """Converts a received value to the declared schema; None if both are the same."""
     is_wrapped: bool = False
-    """Whether a declared value is the one member ``value`` of what is sent."""
+    """Whether a declared value is the member ``value`` of the sent form."""
     sent: Map | None = field(default=None, repr=False)
-    """Returns a declared value as it would be sent; None where both are the same."""
+    """Converts a declared value to the sent form; None if both are the same."""
 
 
 def sent_form(
@@ -139,11 +139,11 @@ def sent_form(
     wraps_root: bool = False,
     asserts_formats: bool = True,
 ) -> SentForm:
-    """Return a closed schema as a provider is sent it.
+    """Return a closed schema in the form for a provider.
 
-    ``wraps_root``: a root that is no object may become the member ``value`` of one. A ``format``
-    that is not asserted stands in words: the provider would enforce it. A schema that has no such
-    form is returned as it is, with the reason.
+    With ``wraps_root`` a root that is not an object may become the member ``value`` of one. A
+    ``format`` that is not enforced becomes part of the description, because the provider would
+    enforce it. A schema without such a form is returned unchanged, with the reason.
     """
     rules = _RULES[provider]
     if not asserts_formats:
@@ -160,7 +160,7 @@ def sent_form(
 
 
 def _refuse_too_large(document: Any, provider: StrictProvider) -> None:
-    """Raise _Unfit for a form that is larger than a provider takes."""
+    """Raise _Unfit for a form that exceeds the provider's limits."""
     sent = [SchemaDocument(document)]
     for limit in LIMITS[provider]:
         if not limit.is_of_request and limit.count(sent) > limit.most:
@@ -168,7 +168,7 @@ def _refuse_too_large(document: Any, provider: StrictProvider) -> None:
 
 
 _Judged: TypeAlias = tuple[str, list[SentNode]]
-"""A choice: its place and its branches."""
+"""A union: its place and its branches."""
 
 
 class _Converter:
@@ -178,7 +178,7 @@ class _Converter:
         self._document: Any = document
         self._rules = rules
         self._definitions: dict[str, SentNode] = {}
-        """The definitions as they are sent, by name."""
+        """The converted definitions, by name."""
         self._names: dict[str, str] = {}
         """Their names, by reference."""
         self._open: list[str] = []
@@ -188,28 +188,28 @@ class _Converter:
         self._deepest = 0
         self._nodes = 0
         self._absent: list[str] = []
-        """The places of the members that are null where they are absent."""
+        """The places of the members that become null if they are absent."""
         self._removed: list[str] = []
-        """Those of them that are absent where they are null."""
+        """The places of the members that become absent if they are null."""
 
     def form(self, *, wraps_root: bool) -> SentForm:
         """Return the form of the whole document."""
         if not isinstance(self._document, dict):
-            raise _Unfit("", "a boolean says no type")
+            raise _Unfit("", "a boolean schema has no type")
 
         root, place = self._root(self._document)
         node = self._node(root, place, 1)
         is_object = node.sent.get("type") == "object"
         if not is_object and not wraps_root:
-            raise _Unfit("", "the root is no object")
+            raise _Unfit("", "the root is not an object")
         if not is_object:
             self._refuse_depth("", self._deepest + 1)
 
         for at, branches in self._choices:
             if not agree(branches):
-                raise _Unfit(at, "what was left out in one branch may be null in another")
+                raise _Unfit(at, "a member that is absent in one form may be null in another")
 
-        # a reference inside of itself is mapped before it is known that nothing changes
+        # a recursive reference is mapped before it is known whether anything changes
         node.back = node.back if self._removed else None
         node.forth = node.forth if self._absent else None
         if not is_object:
@@ -228,7 +228,7 @@ class _Converter:
         )
 
     def _root(self, schema: JSONObject) -> tuple[JSONObject, str]:
-        """Return the schema of the root, which may only refer to it, and its place."""
+        """Return the schema of the root, following a reference, and its place."""
         place = ""
         for _ in range(_LAST_REFERENCES):
             schema = _without_definitions(schema)
@@ -244,39 +244,39 @@ class _Converter:
 
     def _target(self, reference: Any, place: str) -> JSONObject:
         if not isinstance(reference, str) or not is_pointer(reference):
-            raise _Unfit(place, "a reference leads out of the schema")
+            raise _Unfit(place, "a reference points outside the schema")
 
         found = _found(self._document, reference)
         if not isinstance(found, dict):
-            raise _Unfit(place, "a reference leads to no schema")
+            raise _Unfit(place, "a reference points to something that is not a schema")
 
         return found
 
     def _with_siblings(self, schema: JSONObject, place: str) -> JSONObject:
-        """Return what a reference leads to, with what is remarked beside it."""
+        """Return the target of a reference, with the annotations next to the reference."""
         target = self._target(schema["$ref"], place)
         siblings = {name: schema[name] for name in schema if name != "$ref"}
         if not set(siblings) <= _REMARKS:
-            raise _Unfit(place, "a reference has rules beside it")
+            raise _Unfit(place, "a reference has other rules next to it")
 
         return {**target, **siblings}
 
     def _refuse_depth(self, place: str, depth: int) -> None:
         self._deepest = max(self._deepest, depth)
         if depth > _LAST_DEPTH:
-            raise _Unfit(place, f"it is nested more than {_LAST_DEPTH} deep")
+            raise _Unfit(place, f"it is nested more than {_LAST_DEPTH} levels deep")
 
     def _node(self, schema: Any, place: str, depth: int) -> SentNode:
         """Convert the schema at a place."""
         if not isinstance(schema, dict):
-            raise _Unfit(place, "a boolean says no type")
+            raise _Unfit(place, "a boolean schema has no type")
 
         self._refuse_depth(place, depth)
         self._nodes += 1
         if self._nodes > _LAST_NODES:
-            raise _Unfit(place, f"written out it has more than {_LAST_NODES} schemas")
+            raise _Unfit(place, f"expanded, it has more than {_LAST_NODES} schemas")
         if place and isinstance(schema.get("$id"), str):
-            raise _Unfit(place, "its references have a base of their own")
+            raise _Unfit(place, "a part of it has its own $id")
 
         schema = _without_definitions(schema)
         if "$ref" in schema:
@@ -291,12 +291,12 @@ class _Converter:
         return self._plain(schema, place, depth)
 
     def _reference(self, schema: JSONObject, place: str, depth: int) -> SentNode:
-        """Convert a reference: by itself as one, with siblings as what it refers to."""
+        """Convert a reference to a reference, or to its target if it has siblings."""
         reference = schema["$ref"]
         written = self._with_siblings(schema, place)
         is_inside = reference in self._open
         if is_inside and not self._rules.takes_recursion:
-            raise _Unfit(place, "the schema leads to itself")
+            raise _Unfit(place, "the schema refers to itself")
 
         at = _place_of(reference)
         if len(schema) > 1 and not is_inside:
@@ -304,7 +304,7 @@ class _Converter:
 
         if reference not in self._names:
             name = self._names[reference] = self._name_of(reference)
-            # known before it is converted: it may lead to itself
+            # recorded before it is converted, because it may refer to itself
             held = self._definitions[name] = SentNode({}, {})
             made = self._opened(reference, self._target(reference, place), at, depth)
             for each in fields(made):
@@ -323,7 +323,7 @@ class _Converter:
         )
 
     def _opened(self, reference: str, schema: JSONObject, place: str, depth: int) -> SentNode:
-        """Convert what a reference leads to."""
+        """Convert the target of a reference."""
         self._open.append(reference)
         try:
             return self._node(schema, place, depth)
@@ -331,7 +331,7 @@ class _Converter:
             self._open.pop()
 
     def _name_of(self, reference: str) -> str:
-        # of signs that need no escape in a reference
+        # only characters that need no escape in a reference
         wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", unquote(reference.rpartition("/")[2])) or "root"
         name = wanted
         number = 2
@@ -347,17 +347,17 @@ class _Converter:
         others = {name: schema[name] for name in schema if name != "allOf"}
         is_alone = isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], dict)
         if not is_alone or not set(others) <= _REMARKS:
-            raise _Unfit(f"{place}/allOf", "several schemas hold at once")
+            raise _Unfit(f"{place}/allOf", "several schemas apply to one value")
 
         return {**parts[0], **others}
 
     def _choice(self, schema: JSONObject, names: list[str], place: str, depth: int) -> SentNode:
-        """Convert a choice: values are mapped as the first branch that they fit."""
+        """Convert a union; values are mapped like the first branch that they fit."""
         name = names[0]
         others = {key: schema[key] for key in schema if key != name}
         branches = schema[name]
         if len(names) > 1 or not set(others) <= _REMARKS | {"type"}:
-            raise _Unfit(place, "a choice has rules beside it")
+            raise _Unfit(place, "a union has other rules next to it")
 
         nodes = [
             self._node(branch, f"{place}/{name}/{index}", depth)
@@ -375,12 +375,12 @@ class _Converter:
         return made
 
     def _plain(self, schema: JSONObject, place: str, depth: int) -> SentNode:
-        """Convert a schema without references and choices."""
+        """Convert a schema without references and unions."""
         kinds = schema.get("type")
         listed = [] if kinds is None else as_list(kinds)
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         if kinds is None and values is None:
-            raise _Unfit(place, "it says no type")
+            raise _Unfit(place, "it has no type")
 
         sent: JSONObject = {} if kinds is None else {"type": kinds}
         if values is not None:
@@ -408,9 +408,9 @@ class _Converter:
         )
 
     def _items(self, schema: JSONObject, place: str, depth: int) -> SentNode:
-        """Convert what is said of the items of an array."""
+        """Convert the rules for the items of an array."""
         if "prefixItems" in schema or not isinstance(schema.get("items"), dict):
-            raise _Unfit(place, "it does not say what its items are")
+            raise _Unfit(place, "it does not describe its items")
 
         items = self._node(schema["items"], f"{place}/items", depth + 1)
         return SentNode(
@@ -422,17 +422,17 @@ class _Converter:
         )
 
     def _members(self, schema: JSONObject, place: str, depth: int) -> SentNode:
-        """Convert what is said of the members of an object."""
+        """Convert the rules for the members of an object."""
         members = schema.get("properties", {})
         is_closed = (
             schema.get("additionalProperties") is False and "patternProperties" not in schema
         )
         if not is_closed or not isinstance(members, dict):
-            raise _Unfit(place, "it may have members that it does not name")
+            raise _Unfit(place, "it allows members that it does not name")
 
         demanded = schema.get("required", [])
         if not isinstance(demanded, list) or not set(demanded) <= set(members):
-            raise _Unfit(place, "it demands members that it does not name")
+            raise _Unfit(place, "it requires members that it does not name")
 
         nodes: dict[str, SentNode] = {}
         absent: list[str] = []
@@ -469,19 +469,19 @@ class _Converter:
         )
 
     def _keeps_null(self, member: Any, place: str) -> bool:
-        """Return whether null means null in a member that may be absent, and absence means it.
+        """Return whether null stays null in an optional member, and absence becomes null.
 
-        Raises _Unfit where null and absence are two things.
+        Raises _Unfit if null and absence mean different things.
         """
         if not admits_null(self._document, member):
             return False
         if not isinstance(member, dict) or member.get("default", 0) is not None:
-            raise _Unfit(place, "null and absence cannot be told apart")
+            raise _Unfit(place, "null and a missing member could not be distinguished")
 
         return True
 
     def _described(self, schema: JSONObject, sent: JSONObject) -> JSONObject:
-        """Return a sent schema with the rules that it can keep, and words for the others."""
+        """Return a sent schema with the rules that it can express, and words for the others."""
         words: list[str] = []
         written: JSONObject = {name: schema[name] for name in schema if name in _ANNOTATIONS}
         for name, value in schema.items():
@@ -504,7 +504,7 @@ class _Converter:
 
 
 _NOTHING: Final = SentNode({}, {})
-"""What is said of the members or items of what has none."""
+"""No rules for members or items."""
 
 
 def _without_definitions(schema: JSONObject) -> JSONObject:
@@ -516,11 +516,11 @@ def _place_of(reference: Any) -> str:
 
 
 def admits_null(document: Any, schema: Any, depth: int = 0) -> bool:
-    """Return whether null fits a schema; raise _Unfit where that cannot be told."""
+    """Return whether null fits a schema; raise _Unfit if that is unclear."""
     if not isinstance(schema, dict):
         return schema is not False
     if depth > _LAST_REFERENCES or any(name in schema for name in ("$dynamicRef", "$recursiveRef")):
-        raise _Unfit("", "whether a member may be null cannot be told")
+        raise _Unfit("", "it is unclear whether a member may be null")
 
     def admits(inner: Any) -> bool:
         return admits_null(document, inner, depth + 1)
@@ -550,7 +550,7 @@ def admits_null(document: Any, schema: Any, depth: int = 0) -> bool:
 
 
 def _found(document: Any, reference: str) -> Any:
-    """Return what a reference inside of a document leads to; None where there is nothing."""
+    """Return the target of a reference inside a document; None if there is none."""
     if not is_pointer(reference):
         return None
 
@@ -575,6 +575,6 @@ def _types_of(values: list[Any]) -> JSON:
 
 
 def _words_of(name: str, value: JSON) -> str:
-    """Return what a rule says as words of a description; empty for what would be too long."""
+    """Return words for a rule in a description; empty if they would be too long."""
     written = json.dumps(value, ensure_ascii=False)
     return f"{name}: {written}" if len(written) <= _MAX_WORDS else ""

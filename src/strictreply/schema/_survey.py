@@ -1,4 +1,4 @@
-"""What one provider does with each place of a schema, and what it bounds in a request."""
+"""What one provider does with each place of a schema, and its limits for a request."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class PlaceTreatment:
     """What a provider does with one keyword at one place of a schema."""
 
     keyword: str
-    """The keyword, or the word in brackets for something that a schema is or lacks."""
+    """The keyword, or a word in brackets for a trait of the schema."""
     path: str
-    """The JSON Pointer of the keyword, or else of the sub-schema."""
+    """JSON Pointer to the keyword, or else to the sub-schema."""
     treatment: Treatment
-    """What is done with it."""
+    """What the provider does with it."""
     source: str
-    """Where this is known from."""
+    """The evidence."""
     place: SchemaPlace
     """The place itself."""
 
 
 def survey(root: JSONObject, provider: Provider, *, is_tool: bool = True) -> list[PlaceTreatment]:
-    """Return what a provider does with each keyword of a schema that is sent to it.
+    """Return what a provider does with each keyword of a schema.
 
-    ``root`` is plain JSON, ``is_tool`` says that it describes the arguments of a tool and not an
-    answer. What a provider does not read, and what stands below that, is one place.
+    ``root`` is plain JSON; ``is_tool`` says that it describes arguments, not an answer. A keyword
+    that a provider does not read is one place, including everything below it.
     """
     document = SchemaDocument(root, is_tool)
     column = TABLE[provider]
@@ -71,7 +71,7 @@ def survey(root: JSONObject, provider: Provider, *, is_tool: bool = True) -> lis
 
 
 def case_of(column: Column, place: SchemaPlace) -> CellCase:
-    """Return what becomes of a keyword at its place."""
+    """Return the case of a keyword at its place."""
     cell = column.cells.get(place.keyword, ())
     case = next((one for one in cell if one.when is None or one.when(place)), column.otherwise)
     return case if case.is_always or _is_read(column, place) else column.unread or case
@@ -102,16 +102,16 @@ def _walk(document: SchemaDocument, column: Column) -> Iterator[PlaceTreatment]:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A sub-schema that is still to be looked at."""
+    """A sub-schema that is still to be examined."""
 
     found: JSONObject | bool
     """The sub-schema."""
     path: str
     """Its JSON Pointer."""
     under: str
-    """The keyword whose sub-schema it is, or that refers to it."""
+    """The keyword above it, or the keyword that refers to it."""
     is_lost: bool
-    """Whether a keyword above it is not enforced, so that this is not either."""
+    """Whether a keyword above it is not enforced, so that it is not, either."""
 
 
 def _treated(step: _Step, document: SchemaDocument, column: Column) -> Iterator[PlaceTreatment]:
@@ -182,12 +182,12 @@ def _all_schemas(documents: Documents) -> Iterator[JSONObject]:
 
 
 def count_members(documents: Documents) -> int:
-    """Count the members that all objects name."""
+    """Count the members that all objects list."""
     return sum(len(members_of(schema)) for schema in _all_schemas(documents))
 
 
 def count_optional(documents: Documents) -> int:
-    """Count the members that may be left out."""
+    """Count the optional members."""
     return sum(len(optional_of(schema)) for schema in _all_schemas(documents))
 
 
@@ -200,7 +200,7 @@ def count_unions(documents: Documents) -> int:
 
 
 def count_levels(documents: Documents) -> int:
-    """Count how many objects stand in one another, without the outermost."""
+    """Count the levels of nested objects, without the outermost."""
     depths = (
         depth
         for each in documents
@@ -257,16 +257,16 @@ _MANY_VALUES: Final = 250
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a provider bounds, of one schema or of all in a request."""
+    """A limit of a provider, for one schema or for all schemas in a request."""
 
     noun: str
     """What is counted, in the plural."""
     most: int
-    """The most that is taken."""
+    """The largest accepted number."""
     count: Callable[[Documents], int]
     """Counts it."""
     source: str
-    """Where the bound is known from."""
+    """The evidence."""
     instead: str
     """What to write instead."""
     is_of_request: bool = False
@@ -333,7 +333,7 @@ LIMITS: Final[Mapping[Provider, tuple[Limit, ...]]] = {
             24,
             count_optional,
             _ANTHROPIC_SIZES,
-            "require the members, and allow null where they may be missing",
+            "require the members, and allow null for optional ones",
             is_of_request=True,
         ),
         Limit(
@@ -346,19 +346,19 @@ LIMITS: Final[Mapping[Provider, tuple[Limit, ...]]] = {
         ),
     ),
 }
-"""What each provider bounds; one that is not here bounds nothing that is known."""
+"""The known limits of each provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameRule:
-    """What a provider takes as the name of a tool."""
+    """The rule of a provider for names of tools."""
 
     allowed: re.Pattern[str]
-    """What the whole name must be."""
+    """The pattern of the whole name."""
     words: str
     """The same in words."""
     source: str
-    """Where this is known from."""
+    """The evidence."""
 
 
 _LETTERS: Final = "letters of ASCII, digits, _ and -"
@@ -384,4 +384,4 @@ NAMES: Final[Mapping[Provider, NameRule]] = {
         "botocore 1.44.8 bedrock-runtime, ToolName",
     ),
 }
-"""What each provider takes as a name; one that is not here takes any that is known."""
+"""The known rules for names of each provider."""

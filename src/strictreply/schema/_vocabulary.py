@@ -18,10 +18,10 @@ DRAFT_07 = "http://json-schema.org/draft-07/schema"
 DRAFT_06 = "http://json-schema.org/draft-06/schema"
 DRAFT_04 = "http://json-schema.org/draft-04/schema"
 DRAFT_03 = "http://json-schema.org/draft-03/schema"
-DRAFTS = (DRAFT_2020, DRAFT_2019, DRAFT_07, DRAFT_06)  # the drafts that the engines judge by
+DRAFTS = (DRAFT_2020, DRAFT_2019, DRAFT_07, DRAFT_06)  # the drafts that the engines support
 _IGLU = "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0"
-# The draft by which each known ``$schema``, spelled with ``http``, is read. A hyper-schema is its
-# draft with links.
+# The draft for each known ``$schema``, spelled with ``http``. A hyper-schema is its draft with
+# links.
 DIALECTS = {
     **{draft.replace("https://", "http://"): draft for draft in (*DRAFTS, DRAFT_04, DRAFT_03)},
     "http://json-schema.org/schema": "",  # whatever draft is the newest
@@ -42,7 +42,7 @@ TYPES = {
 
 
 class Applies(Enum):
-    """Where a sub-schema looks, seen from the value that its holder judges."""
+    """What a sub-schema applies to, relative to the value of the schema around it."""
 
     HERE = "the same value"
     MEMBER = "a member of the object"
@@ -51,7 +51,7 @@ class Applies(Enum):
     NOWHERE = "nothing until it is referenced"
 
 
-# The keywords that hold one sub-schema, a list of them, or a map of them: and where these apply.
+# The keywords with one sub-schema, a list of them, or a map of them, and what these apply to.
 ONE = {
     **dict.fromkeys(("not", "if", "then", "else"), Applies.HERE),
     **dict.fromkeys(("additionalProperties", "unevaluatedProperties"), Applies.MEMBER),
@@ -68,16 +68,16 @@ MAPS = {
     **dict.fromkeys(("dependentSchemas", "dependencies"), Applies.HERE),
     **dict.fromkeys(("$defs", "definitions"), Applies.NOWHERE),
 }
-# What bounds the length of an array or an object.
+# The keywords that limit the length of an array or an object.
 LENGTHS: dict[str, tuple[type, Callable[[Any, Any], bool]]] = {
     "minItems": (list, operator.ge),
     "maxItems": (list, operator.le),
     "minProperties": (dict, operator.ge),
     "maxProperties": (dict, operator.le),
 }
-# The keywords that look at all of a container by themselves.
+# The keywords that examine a container as a whole.
 WHOLE = ("enum", "const", "uniqueItems")
-# The keywords about a value itself, whatever stands below it.
+# The keywords about a value itself, not its parts.
 OWN = frozenset(
     {
         "type",
@@ -96,12 +96,11 @@ OWN = frozenset(
         "contentMediaType",
     }
 )
-# About all members that no other keyword is about.
+# The keywords about all members that no other keyword mentions.
 STATEMENTS = ("additionalProperties", "unevaluatedProperties")
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 HOLDERS = frozenset({*ONE, *LISTS, *MAPS})
-# The keywords whose value null, which no draft allows, is how serializers write that they are not
-# set.
+# The keywords for which null, which no draft allows, is how serializers write a missing value.
 UNSET_BY_NULL = HOLDERS.union(
     REFERENCES,
     (
@@ -157,7 +156,7 @@ IN_PLACE = frozenset(
 
 
 def declared_draft(document: JSONObject) -> str:
-    """Return the draft that a document declares, empty when it declares none.
+    """Return the draft that a document declares, empty if it declares none.
 
     Raises ContractError for an unknown ``$schema``.
     """
@@ -178,21 +177,21 @@ def declared_draft(document: JSONObject) -> str:
 
 
 def draft_of(document: JSONObject | bool) -> str:
-    """Return the draft in which a document is enforced, 2020-12 when it does not say."""
+    """Return the draft of a document, 2020-12 by default."""
     declared = document.get("$schema", "") if isinstance(document, dict) else ""
     return next((draft for draft in DRAFTS if draft == declared.removesuffix("#")), DRAFT_2020)
 
 
 def ignores_siblings(document: JSONObject | bool) -> bool:
-    """Return whether ``$ref`` silences the keywords beside it, as it did until draft-07."""
+    """Return whether ``$ref`` disables the keywords next to it, as it did until draft-07."""
     return draft_of(document) in (DRAFT_07, DRAFT_06)
 
 
 def children(schema: JSONObject) -> Iterator[tuple[str, str | int | None, object, Applies]]:
     """Yield each sub-schema, boolean or not, in the schema's own order.
 
-    Before it stand its keyword and the name or index below that, which is None for a keyword that
-    holds one sub-schema alone; behind it stands where it applies.
+    Each comes after its keyword and the name or index below that, which is None for a keyword with
+    only one sub-schema, and before what it applies to.
     """
     for keyword, value in schema.items():
         if keyword not in HOLDERS:
@@ -216,7 +215,7 @@ _JSON_TYPES: dict[type, str] = {
 
 
 def as_list(value: object) -> list[Any]:
-    """Return a list as it is, and anything else as a list of one."""
+    """Return a list unchanged, and anything else as a list of one."""
     return value if isinstance(value, list) else [value]
 
 
@@ -236,9 +235,9 @@ def json_type(value: object) -> str:
 
 
 class SchemaRule(Worded):
-    """A rule that a value breaks; an issue's code is ``args.<rule>`` or ``answer.<rule>``.
+    """The schema rules; a broken rule has the code ``args.<rule>`` or ``answer.<rule>``.
 
-    The names in braces of ``template`` are filled from the schema, never from the value.
+    The names in braces in ``template`` are filled from the schema, never from the value.
     """
 
     TYPE = "type", "must be {expected}"
@@ -255,8 +254,8 @@ class SchemaRule(Worded):
         *CORRECTED,
         Guidance(
             to_do=(
-                'Nothing, or declare the key. `extra="schema"` lets through what the schema does '
-                "not forbid."
+                'Nothing, or declare the key. `extra="schema"` accepts every key that the schema '
+                "does not forbid."
             ),
         ),
     )
@@ -281,14 +280,16 @@ class SchemaRule(Worded):
         "format",
         "must be {expected}",
         *CORRECTED,
-        Guidance(to_do='Nothing. `formats="annotate"` takes formats as a description alone.'),
+        Guidance(to_do='Nothing. `formats="annotate"` turns off the check of formats.'),
     )
     CONTENT = (
         "content",
         "must be encoded as {expected}",
         *CORRECTED,
         Guidance(
-            comes="A string with `contentEncoding` or `contentMediaType` holds something else."
+            comes=(
+                "A string is not encoded as its `contentEncoding` or `contentMediaType` demands."
+            )
         ),
     )
     MIN_ITEMS = "min_items", "must have at least {expected}"
@@ -306,13 +307,13 @@ class SchemaRule(Worded):
         *CORRECTED,
         Guidance(
             to_do=(
-                "Bound what the issue names in the schema: `maxLength` beside a slow pattern, "
-                "`maxItems`; `anyOf` with a `const` in each form is quick."
+                "In the schema, limit the size of what the issue names: `maxLength` next to a slow "
+                "pattern, `maxItems` for an array. `anyOf` is fast if each form has a `const`."
             ),
             comes=(
-                "A value would take too much work: a long text for its pattern, a number of very "
-                "many digits, or many values for the choices (`anyOf`, `oneOf`) of its schema. "
-                "The message says which, and the path is its place."
+                "Checking a value would take too much work: a text is too long for its pattern, a "
+                "number has too many digits, or there are too many values for the choices "
+                "(`anyOf`, `oneOf`) of the schema. The message says which."
             ),
         ),
     )
@@ -321,8 +322,8 @@ class SchemaRule(Worded):
         "may have more faults: it is too large or too complex to examine all of it",
         *CORRECTED,
         Guidance(
-            to_do="Nothing: the reply is refused, and retried.",
-            comes="Comes beside other issues, where a value is too large to look for more.",
+            to_do="Nothing: the reply is rejected and retried.",
+            comes="Added to other issues if a value is too large to look for more of them.",
         ),
     )
     INVALID = (
@@ -330,8 +331,8 @@ class SchemaRule(Worded):
         "must fit the schema",
         *CORRECTED,
         Guidance(
-            to_do="The words are those of your own check: make them say what to change.",
-            comes="A model's own validator or a tool's `check` refused the arguments.",
+            to_do="Nothing: the reply is rejected and retried.",
+            comes="The value breaks the schema, but the broken rule could not be named.",
         ),
     )
     UNREADABLE = (
@@ -339,8 +340,8 @@ class SchemaRule(Worded):
         "must be plain JSON",
         *CORRECTED,
         Guidance(
-            to_do="Nothing: this code is only for values that no JSON text can express.",
-            comes="A mapping that was given to `contract.check` has a value that is not JSON.",
+            to_do="Nothing: replies of a model never have this code.",
+            comes="A mapping passed to `contract.check` by your code has a value that is not JSON.",
         ),
     )
 
@@ -360,18 +361,18 @@ def _keyword_of(rule: SchemaRule) -> str:
     return re.sub("_(.)", lambda found: found[1].upper(), rule)
 
 
-# The rule behind each keyword that can refuse a value. ``false`` is the schema that admits nothing.
+# The rule of each keyword that can reject a value. ``false`` is the schema that accepts nothing.
 KEYWORDS = {
     **{keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword in keywords},
     **{_keyword_of(rule): rule for rule in SchemaRule if rule not in _OF_SEVERAL},
 }
-BRIEF_LIST_CHARS = 32  # beside a hint that names the nearest
+BRIEF_LIST_CHARS = 32  # next to a hint with the nearest value
 MAX_LIST_CHARS = 64
 MAX_FORMS_CHARS = 120
 MAX_WORD_CHARS = 120
 MAX_FORM_CHARS = 60
 OTHER_FORM = "what another form allows"
-# The words for a format, and a text that has it (None: no text is typical of it).
+# Words for each format, and a typical text of it (None if there is none).
 FORMATS = {
     "date": ("a date, YYYY-MM-DD", "2025-01-31"),
     "date-time": ("a date and time as in RFC 3339, 2025-01-31T12:00:00Z", "2025-01-31T12:00:00Z"),
@@ -403,7 +404,7 @@ COUNTED = {"Length": "character", "Items": "item", "Properties": "key"}
 def expected_words(
     keyword: str, schema: Mapping[str, Any], list_chars: int = MAX_LIST_CHARS
 ) -> str:
-    """Return what ``keyword`` of ``schema`` asks for, to stand in its rule's template."""
+    """Return what ``keyword`` of ``schema`` requires, for the template of its rule."""
     value = schema.get(keyword)
 
     match keyword:
@@ -427,7 +428,7 @@ def expected_words(
 
 
 def _contained_words(schema: Mapping[str, object]) -> str:
-    """Return how many items ``contains`` asks for, and of which kind."""
+    """Return how many items ``contains`` requires, and of which kind."""
     least = schema.get("minContains", 1)
     most = schema.get("maxContains")
     count = f"at least {plural(least, 'item')}"
@@ -444,7 +445,7 @@ def _contained_words(schema: Mapping[str, object]) -> str:
 
 
 def _excluded_words(schema: object) -> str:
-    """Return the words for what ``not`` excludes: a pattern, a type, values, or any schema."""
+    """Return words for what ``not`` excludes: a pattern, a type, values, or any schema."""
     is_pattern = isinstance(schema, dict) and schema.keys() <= {"type", "pattern"}
     pattern = schema.get("pattern") if isinstance(schema, dict) and is_pattern else None
     if pattern is not None:
@@ -455,7 +456,7 @@ def _excluded_words(schema: object) -> str:
 
 
 def exact_words(schema: object) -> str | None:
-    """Return words that say all of a schema, None where only the schema itself does."""
+    """Return words that describe a schema completely; None if only the schema itself does."""
     if (
         isinstance(schema, dict)
         and len(schema) == 1
@@ -481,9 +482,9 @@ def types_words(types: Iterable[object]) -> str:
 
 
 def either(words: Iterable[str], more: int = 0) -> str:
-    """Return alternatives joined by ``or``; those beyond some 120 characters are counted.
+    """Return alternatives joined by ``or``, at most about 120 characters; the others are counted.
 
-    ``more`` is how many there are that ``words`` leaves out.
+    ``more`` is the number that ``words`` leaves out.
     """
     every = list(dict.fromkeys(words))
     listed = _fitting(every, MAX_FORMS_CHARS)
@@ -496,12 +497,12 @@ def either(words: Iterable[str], more: int = 0) -> str:
 
 
 def list_words(values: Iterable[object], chars: int = MAX_LIST_CHARS) -> str:
-    """Return values of the schema as JSON, those beyond so many characters counted.
+    """Return values of the schema as JSON, up to a number of characters; the others are counted.
 
     At least the first is shown.
     """
     every = list(values)
-    # no word is made of what is not shown: an enum may be long
+    # words are made only for what is shown, because an enum may be long
     listed = _fitting(map(word, every), chars)
     more = f" and {len(every) - len(listed)} more" if len(listed) < len(every) else ""
     return ", ".join(listed) + more
@@ -522,9 +523,9 @@ def _fitting(words: Iterable[str], chars: int) -> list[str]:
 
 
 def required_words(schemas: Iterable[Mapping[str, object]]) -> str:
-    """Return `` (a string)``, what a missing member must be.
+    """Return what a missing member must be, such as `` (a string)``.
 
-    It is empty when its schemas do not agree, or when the words for them are long.
+    It is empty if its schemas differ, or if the words for them are long.
     """
     forms = {form_words(schema) for schema in schemas}
     words = forms.pop() if len(forms) == 1 else ""
@@ -532,9 +533,9 @@ def required_words(schemas: Iterable[Mapping[str, object]]) -> str:
 
 
 def form_words(schema: Mapping[str, Any]) -> str:
-    """Return what one branch of a union is.
+    """Return words for one branch of a union.
 
-    That is its constants, its format or type, or the required keys of an object.
+    They are its constants, its format or type, or the required keys of an object.
     """
     if "const" in schema:
         return word(schema["const"])

@@ -1,6 +1,6 @@
-"""How much work a schema can cause.
+"""Estimates how much work a schema can cause.
 
-It is bounded when the schema is declared, and counted for each value where unions recur.
+It is limited when the schema is declared, and counted for each value if unions recur.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from strictreply.schema._vocabulary import Applies
 from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject, Spent
 
-MAX_HERE = 500  # schemas that may judge one and the same value
-# judgements that one place of a value may cost, the choices above it multiplied in
+MAX_HERE = 500  # schemas that may judge the same value
+# judgements that one place of a value may cost, multiplied by the alternatives above it
 MAX_LOAD = 4_000
 MAX_EXPANSIONS = 30_000  # steps of the analysis itself; about 100 ms
 MAX_PATTERNS = 128  # different patterns in one schema: a compiled one may take a megabyte
 MAX_STEPS = 300_000  # judgements of one value by one schema that one check may make
 MAX_COUNTED = 50_000  # pairs of a schema and a value that are counted before giving up
-# isinstance is quicker with a tuple than with a union, and it is asked for every value
+# isinstance is faster with a tuple than with a union, and is called for every value
 _TREE = (dict, list)
 MAX_ROUNDS = 100
 TRIED_TWICE = frozenset({"anyOf", "oneOf", "if"})  # by the engines, to learn what these evaluated
@@ -35,9 +35,9 @@ Below: TypeAlias = list[Counter[int]]
 
 
 def load_of(graph: Graph) -> int | None:
-    """Return how many judgements one place of a value may cost, None when that grows with depth.
+    """Return how many judgements one place of a value may cost, None if that grows with depth.
 
-    Raises ContractError when there may be more than the bounds above allow.
+    Raises ContractError if there may be more than the limits above allow.
     """
     patterns: set[str] = set()
     for node in graph.nodes:
@@ -72,7 +72,8 @@ def load_of(graph: Graph) -> int | None:
 def _judges_here(graph: Graph) -> dict[int, int]:
     """Count the schemas that judge the same value as each node.
 
-    Raises ContractError when a schema leads to itself, or more than 500 judge one value.
+    Raises ContractError if a schema refers to itself endlessly, or if more than 500 judge one
+    value.
     """
     nodes = {id(node): node for node in graph.nodes}
     beside = {
@@ -100,7 +101,7 @@ def _places(graph: Graph) -> dict[int, Below]:
     steps = 0
     pending = [graph.root] if graph.root else []
 
-    for place in pending:  # grows while it is walked
+    for place in pending:  # grows during the iteration
         if id(place) in places:
             continue
 
@@ -121,7 +122,7 @@ def _places(graph: Graph) -> dict[int, Below]:
 def _judges(place: Node) -> Iterator[tuple[Node, int]]:
     """Yield each schema that judges the same value, with how often it is tried.
 
-    It is yielded once for each way that leads to it.
+    It is yielded once for each path that leads to it.
     """
     pending = [(place, 1, False)]
     while pending:
@@ -154,7 +155,7 @@ def _below(judges: list[tuple[Node, int]]) -> Below:
             counter = named.setdefault((member, edge.token), Counter())
             counter[id(edge.target)] += times
 
-            if member in rest:  # what is named is not among the rest
+            if member in rest:  # named members are not among the others
                 counter[id(rest[member].target)] -= times
 
     for (member, _), counter in named.items():
@@ -167,7 +168,7 @@ def _below(judges: list[tuple[Node, int]]) -> Below:
 def _max_load(here: dict[int, int], places: dict[int, Below]) -> int:
     """Return the most judgements that one place can cost.
 
-    It is some number above the bound when that grows with depth.
+    If that grows with depth, it is a number above the limit.
     """
     loads = {key: here[key] for key in places}
 
@@ -190,9 +191,9 @@ def _max_load(here: dict[int, int], places: dict[int, Below]) -> int:
 
 
 def size_of(value: object, most: int, *, scalars: bool = True) -> int:
-    """Count the values in a value, as far as ``most``.
+    """Count the values in a value, up to ``most``.
 
-    Without ``scalars`` only its objects and arrays are counted.
+    Without ``scalars`` only objects and arrays are counted.
     """
     pending = [value]
     size = 0
@@ -217,8 +218,8 @@ def size_of(value: object, most: int, *, scalars: bool = True) -> int:
 def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
     """Count the judgements that checking ``value`` may take, without checking it.
 
-    The count is more than 300 000 when there are too many. ``built`` counts for pydantic instead:
-    objects and arrays, and of a tagged union one branch.
+    The count exceeds 300 000 if there are too many. With ``built`` it counts pydantic's work
+    instead: objects and arrays, and one branch of a tagged union.
     """
     known: dict[tuple[int, int, bool], int] = {}
 
@@ -253,12 +254,12 @@ def judgements_of(graph: Graph, value: object, *, built: bool = False) -> int:
 
 
 def entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
-    """Yield the edges to schemas that judge the same value, but for those plainly not taken."""
+    """Yield the edges to schemas that judge the same value, except branches that clearly fail."""
     tested = node.schema.get("if")
     named = None
 
     if built and isinstance(value, dict):
-        match node.schema.get("discriminator"):  # as OpenAPI and pydantic spell it
+        match node.schema.get("discriminator"):  # the form of OpenAPI and pydantic
             case {"propertyName": str(tag), "mapping": dict(mapping)}:
                 named = mapping.get(value[tag]) if isinstance(value.get(tag), str) else None
             case _:
@@ -273,7 +274,7 @@ def entered(node: Node, value: object, *, built: bool) -> Iterator[SchemaEdge]:
 
 
 def parts_of(node: Node, value: object) -> Iterator[tuple[Node, object, str | int]]:
-    """Yield the schemas of members or items, each with the value that it judges and its place."""
+    """Yield the schemas of members or items, each with its value and its place."""
     if isinstance(value, dict):
         for edge in node.along(Applies.MEMBER):
             if edge.keyword == "properties":
@@ -299,9 +300,9 @@ def parts_of(node: Node, value: object) -> Iterator[tuple[Node, object, str | in
 
 
 def _plainly_fails(test: JSONObject, value: object) -> bool:
-    """Return whether a condition on a type or on a tag fails.
+    """Return whether a condition on a type or a tag fails.
 
-    False when only a check decides.
+    False if only a full check can decide.
     """
     match test:
         case {"type": "object"} if not isinstance(value, dict):

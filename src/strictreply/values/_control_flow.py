@@ -1,4 +1,7 @@
-"""What frameworks steer a program by: no fault of a model, nor of a tool, nor a tool's result."""
+"""Exceptions and values by which frameworks control a program.
+
+They are neither faults of a model or a tool, nor results of a tool.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any, Final
 
 from strictreply.values._errors import AbortRun, ContractError
 
-# By module and name, as nothing here imports a framework.
+# By module and name, because strictreply does not import frameworks.
 _SIGNALS: Final = frozenset(
     {
         # interrupts, commands to a parent graph, and the end of a graph that is drained
@@ -22,15 +25,15 @@ _COMMAND: Final = ("langgraph.types", "Command")
 
 
 def is_control_flow(error: BaseException | None) -> bool:
-    """Return whether an exception is a signal of a framework, which has to reach the framework."""
+    """Return whether an exception is a signal that must reach its framework."""
     kinds = type(error).__mro__
     return any((kind.__module__, kind.__qualname__) in _SIGNALS for kind in kinds)
 
 
 def ending_in(error: Exception) -> Exception | None:
-    """Return what ends the run or steers the program, also in groups (PEP 654), however deep.
+    """Return the exception that ends the run or is a framework's signal; None for neither.
 
-    An AbortRun before any signal of a framework; None where there is neither.
+    Groups (PEP 654) are searched at any depth. An AbortRun takes precedence over a signal.
     """
     leaves = list(_leaves(error))
     aborts = (leaf for leaf in leaves if isinstance(leaf, AbortRun))
@@ -38,7 +41,7 @@ def ending_in(error: Exception) -> Exception | None:
 
 
 def _leaves(error: Exception) -> Iterator[Exception]:
-    """Yield an exception, or those of a group, the first ones first."""
+    """Yield an exception, or the exceptions of a group in their order."""
     pending = [error]
     while pending:
         one = pending.pop()
@@ -49,12 +52,12 @@ def _leaves(error: Exception) -> Iterator[Exception]:
 
 
 def signal_of(tool: str, result: Any) -> Exception | None:
-    """Return what to raise for a ``Command`` of LangGraph that a tool returned.
+    """Return the exception to raise for a LangGraph ``Command`` that a tool returned.
 
-    One for the graph around this one goes there, as a node's does; any other needs a graph of ours.
-    None for any other result.
+    A Command for the parent graph is passed to it, as from a node. Any other Command requires a
+    graph of ``to_langgraph``. None if the result is not a Command.
     """
-    several = type(result) in {list, tuple}  # what else is iterated may run code of its own
+    several = type(result) in {list, tuple}  # iterating anything else may run code of its own
     results: Any = result if several else (result,)
     if not any(_is_command(each) for each in results):
         return None
@@ -64,8 +67,8 @@ def signal_of(tool: str, result: Any) -> Exception | None:
         return signal
 
     return ContractError(
-        f"the tool {tool!r} returned a Command of LangGraph: return one alone, in a graph of "
-        "to_langgraph, or one with graph=Command.PARENT"
+        f"the tool {tool!r} returned a Command of LangGraph: return exactly one Command, in a "
+        "graph of to_langgraph, or one with graph=Command.PARENT"
     )
 
 

@@ -1,8 +1,8 @@
-"""A reply before it is judged, in no API's form: what a wire reads, and what is judged and retried.
+"""A reply before it is judged, independent of any API.
 
-A wire makes it (:class:`~strictreply.wires._wire.Wire`), and writes what was changed in it back
-into the form of its API. The places in a reply that issues name are those of a chat completion's
-message on every API: they are published, and the same fault has one place wherever it is found.
+A wire (:class:`~strictreply.wires._wire.Wire`) reads it from a response, and writes changes back in
+the form of its API. On every API, issues name places in a reply as in the message of a chat
+completion, so the same fault has the same published path everywhere.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from strictreply.values._issues import Issue, pointer_tokens
 from strictreply.values._limits import JSONObject
 
 TEXT_PLACE = "/content"
-"""Where the text of a reply stands."""
+"""JSON Pointer to the text of a reply."""
 
 CALLS_PLACE = "/tool_calls"
-"""Where the calls of a reply stand."""
+"""JSON Pointer to the calls of a reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftCall:
-    """One call of a reply, as it came: nothing of it is judged, each member may be anything."""
+    """One call of a reply before it is judged: each member may be any value."""
 
     name: object = None
-    """The name of the tool, a text where it is right."""
+    """The name of the tool, a string if it is correct."""
     arguments: object = None
     """The JSON text of the arguments, or the input of a tool that takes free text."""
     id: object = None
-    """The provider's id of the call, a text where it is right."""
+    """The provider's id of the call, a string if it is correct."""
     is_text: bool = False
-    """Whether the input is free text, as that of a custom tool."""
+    """Whether the input is free text, as for a custom tool."""
     is_whole: bool = True
     """Whether it has the form of a call at all."""
     namespace: object = None
-    """Where the tool is declared; None for a tool of the request's own list."""
+    """Where the tool is declared; None for a tool in the request's own list."""
     source: object = None
-    """The call in the form of its API, which its wire alone reads."""
+    """The call in the form of its API, read only by its wire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,50 +44,50 @@ class Draft:
     """A reply before it is judged."""
 
     text: str | None = None
-    """The text without thoughts; None where there is none."""
+    """The text without thoughts; None if there is none."""
     calls: tuple[DraftCall, ...] = ()
     """The calls, in order."""
     refusal: object = None
-    """The words by which the model refused; None where it did not."""
+    """The words with which the model refused; None if it did not."""
     other: object = None
-    """What stands in the place of the text; None where that is a text, or nothing."""
+    """A value in place of the text, if it is not a string; None otherwise."""
     fault: Issue | None = None
-    """What of its calls can be read in no way; None for nothing."""
+    """A fault that makes its calls unreadable; None if there is none."""
     source: object = None
-    """The message in the form of its API, with its thoughts; None where it is made by us.
+    """The message in the form of its API, with its thoughts; None if strictreply made it.
 
-    Only its wire reads it, and it goes back to the provider as it is.
+    Only its wire reads it. It is sent back to the provider unchanged.
     """
 
     @property
     def bare(self) -> Draft:
-        """The same reply as if we had made it, for the wire of another API to write."""
+        """The same reply without ``source``, for the wire of another API to write."""
         calls = tuple(replace(call, source=None) for call in self.calls)
         return replace(self, calls=calls, source=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A reply as it is sent back: with an answer to each of its calls, and what a user says."""
+    """A reply that is sent back, with a result for each of its calls and a user's message."""
 
     draft: Draft
-    """The reply; its calls have ids that the server takes."""
+    """The reply; its calls have ids that the server accepts."""
     results: tuple[str, ...] = ()
-    """The answers, one for each call."""
+    """The results, one for each call."""
     words: str | None = None
-    """What the user says behind them; None for nothing."""
+    """The user's message after them; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserInput:
-    """A user's turn, taken apart."""
+    """A user's turn, split into its parts."""
 
     text: str
-    """What the user says."""
+    """The text."""
     artifacts: tuple[JSONObject, ...] = ()
-    """What stands beside it, but for images."""
+    """The other parts, except images."""
     images: tuple[JSONObject, ...] = ()
-    """The images beside it."""
+    """The images."""
 
 
 def call_place(index: int) -> str:
@@ -116,9 +116,9 @@ def input_place(index: int) -> str:
 
 
 def arguments_around(path: str) -> tuple[int, str] | None:
-    """Return the index of the call in whose arguments a place lies, and the pointer to these.
+    """Return the index of the call whose arguments contain a place, and the pointer to them.
 
-    None where it lies elsewhere.
+    None if the place is elsewhere.
     """
     match pointer_tokens(path):
         case ["tool_calls", index, "function", "arguments", *_]:

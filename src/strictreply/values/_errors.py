@@ -3,14 +3,15 @@
 ::
 
     StrictReplyError
-    ├── ContractError            a wrong declaration, or request against it;
-    │                            raised before anything is sent
-    ├── CallFailed               no valid reply came; carries every attempt
+    ├── ContractError            a wrong declaration, or a request that
+    │                            contradicts it; raised before sending
+    ├── CallFailed               no valid reply; carries every attempt
     │   ├── ReplyRejected        the retries are exhausted
     │   │   └── ToolArgumentsError   …on the arguments of one tool
     │   ├── ReplyHalted          a retry would not help: refusal,
     │   │                        content filter, deadline, budget
-    │   └── TransportFailed      the API was not reached, or gave an error
+    │   └── TransportFailed      the API could not be reached, or returned
+    │                            an error
     ├── ToolExecutionError       a tool's own code raised
     │   └── ToolResultError         …it returned what JSON cannot hold
     ├── ToolError                raised by a tool, with words for the model
@@ -20,14 +21,14 @@
     │   ├── IterationsExceeded      …it ended without an answer
     │   └── SessionConflict         …its session was continued meanwhile
     │                               (in ``loop``)
-    ├── SessionStoreFailed       a session was not read or not stored
+    ├── SessionStoreFailed       a session could not be read or stored
     │                            (in ``loop``)
-    └── Unanswered               the answer of a run that has none was read
+    └── Unanswered               ``run.answer`` was read, but is missing
                                  (in ``loop``)
 
-Programs read fields and codes. ``str()`` is made of our words and the schema's: under 4 KB, safe to
-log. ``explain()`` reports every attempt, raw replies included: for a person, not for a log. All are
-picklable.
+Programs read fields and codes. ``str()`` is safe to log: under 4 KB, with words of strictreply and
+of the schema only. ``explain()`` is for a person, not for a log: it reports every attempt, raw
+replies included. All errors can be pickled.
 """
 
 from __future__ import annotations
@@ -83,21 +84,17 @@ ADVICE: dict[Remedy, str] = {
 """What a person can do about each kind of fault, by its remedy."""
 
 _LATER = (
-    "Try again later, or allow more RetryPolicy.transport_retries (of a stored reply: max_retries "
-    "of the client), or a longer RetryPolicy.max_retry_after if error.retry_after exceeds it; "
-    "error.cause has the SDK's own exception."
+    "Try again later, or raise RetryPolicy.transport_retries (for a stored reply, the client's "
+    "max_retries). If error.retry_after exceeds RetryPolicy.max_retry_after, raise that limit, "
+    "too; error.cause has the SDK's own exception."
 )
 
 
 class Reason(StrEnum):
-    """Why a call ended without a reply: what ``error.reason`` equals.
-
-    A member is the one row of its reason: ``"reason"``, then what a person can do about it, if the
-    faults of the reply do not say that.
-    """
+    """Why a call ended without a valid reply: the values of ``error.reason``."""
 
     advice: str
-    """What a person can do about it; empty where the faults explain the end."""
+    """What a person can do about it; empty if the faults of the reply explain the end."""
 
     def __new__(cls, value: str, advice: str = "") -> Self:
         """Attach the advice to the reason."""
@@ -135,9 +132,9 @@ class Reason(StrEnum):
     STORED = (
         "stored",
         (
-            "The server has this reply, and gives the same one again: read what is wrong "
-            "(attempt.raw) and make the request anew, or wrap the client with the contract by "
-            "which the reply was asked for."
+            "The server has stored this reply, and returns the same one again. Read what is wrong "
+            "(attempt.raw) and make a new request, or wrap the client with the contract that the "
+            "reply was requested with."
         ),
     )
 
@@ -148,30 +145,29 @@ class Reason(StrEnum):
         "ambiguous",
         (
             "Make the request without a stream (no stream=True, "
-            "no RetryPolicy(early_stop='always')): a whole reply may say it once. "
-            "If it does not, use another server or another model: "
-            "this one sends such replies whenever it is asked."
+            "no RetryPolicy(early_stop='always')): a whole reply may be unambiguous. "
+            "If it is not, use another server or another model: a retry would bring the same."
         ),
     )
     DEADLINE = (
         "deadline",
         (
             "Raise RetryPolicy.deadline, or use a faster model; "
-            "error.attempts has the seconds of each."
+            "error.attempts has the seconds of each attempt."
         ),
     )
     TOKENS = (
         "tokens",
         (
-            "Raise max_tokens_total of RetryPolicy, or of a run's LoopPolicy, "
+            "Raise max_tokens_total of RetryPolicy (or of a run's LoopPolicy), "
             "or send a shorter conversation."
         ),
     )
     PAUSED = (
         "paused",
         (
-            "Raise RetryPolicy.max_continuations, or bound the API's own tools: their max_uses, "
-            "or how many there are."
+            "Raise RetryPolicy.max_continuations, or limit the API's own tools: "
+            "lower their max_uses, or pass fewer."
         ),
     )
     COST = "cost", "Raise RetryPolicy.max_cost, or send a shorter conversation."
@@ -197,8 +193,8 @@ class Reason(StrEnum):
     THOUGHT_MISMATCH = (
         "thought_mismatch",
         (
-            "Keep the tools, the system prompt and the earlier messages as they were when the "
-            "model thought, or leave the thoughts of earlier turns out; "
+            "Do not change the tools, the system prompt and the earlier messages after the model "
+            "has thought, or leave out the thoughts of earlier turns; "
             "error.cause says which message it is about."
         ),
     )
@@ -206,23 +202,29 @@ class Reason(StrEnum):
         "context_length_exceeded",
         (
             "Shorten the conversation, send fewer tools or a smaller max_tokens, or use a model "
-            "with a longer context; of your own server raise the context size."
+            "with a longer context. If the server is yours, raise its context size."
         ),
     )
     REQUEST_TOO_LARGE = "request_too_large", "Send a shorter conversation or fewer tools."
     RESPONSE_TOO_LARGE = (
         "response_too_large",
-        "Check the endpoint: it sent over 16 times Limits.reply_bytes; raise that if intended.",
+        (
+            "Check the endpoint: it sent over 16 times Limits.reply_bytes. "
+            "Raise that limit if your app needs so large a response."
+        ),
     )
     REDIRECT_REFUSED = (
         "redirect_refused",
-        "Set the client's base_url to the API's own origin: prompts and keys never go elsewhere.",
+        (
+            "Set the client's base_url to the API's own origin: "
+            "strictreply never sends prompts and keys to another one."
+        ),
     )
     RETRY_BUDGET = (
         "retry_budget",
         (
-            "Check the endpoint: most calls fail, "
-            "and RetryPolicy.retry_budget allows no repeats until some succeed."
+            "Check the endpoint: most calls fail, and "
+            "RetryPolicy.retry_budget allows no more repeats until some calls succeed."
         ),
     )
     API_ERROR = (
@@ -231,7 +233,7 @@ class Reason(StrEnum):
     )
     UNREADABLE_RESPONSE = (
         "unreadable_response",
-        "Check the endpoint: it sent no JSON, which may be a page of a proxy or of a login.",
+        "Check the endpoint: it sent no JSON. A proxy or a login page may have answered.",
     )
     RATE_LIMIT = "rate_limit", _LATER
     SERVER_ERROR = "server_error", _LATER
@@ -242,21 +244,20 @@ class Reason(StrEnum):
 
 
 REASON_ADVICE: dict[str, str] = {reason.value: reason.advice for reason in Reason if reason.advice}
-"""What a person can do when a budget or the transport ended a call, by the error's ``reason``."""
+"""What a person can do if a budget or the transport ended a call, by the error's ``reason``."""
 
 
 Pickled: TypeAlias = tuple[Any, ...]
-"""What pickle makes an error of again: a function and its arguments, as ``__reduce__`` has them."""
+"""What ``__reduce__`` returns: a function and its arguments, which rebuild the error."""
 
 
 class StrictReplyError(Exception):
-    """The root of all errors of this library."""
+    """The base class of all errors of this library."""
 
     __module__ = "strictreply"
 
     def __init_subclass__(cls) -> None:
-        # a traceback shows where programs import an error from,
-        # not the private module that defines it
+        # tracebacks name the public module, not the private one that defines the error
         public, _, private = cls.__module__.partition("._")
         if private and public.startswith("strictreply."):
             cls.__module__ = public.removesuffix(".values")
@@ -270,14 +271,14 @@ class StrictReplyError(Exception):
         return {"error": type(self).__name__, "message": str(self)}
 
     def __reduce__(self) -> Pickled:
-        # by fields: constructors take keywords, which Exception.__reduce__ does not know of
+        # by fields: Exception.__reduce__ does not support keyword arguments of constructors
         return _rebuilt, (type(self), self.args, self.__dict__)
 
 
 class ContractError(StrictReplyError, ValueError):
     """A declaration (of a tool, a schema, a contract) is wrong, or a request contradicts it.
 
-    ``path`` is a JSON Pointer to the place inside the declaration, empty for the whole.
+    ``path`` is a JSON Pointer to the wrong part of the declaration; empty for all of it.
     """
 
     def __init__(self, message: str, *, path: str = "") -> None:
@@ -286,27 +287,27 @@ class ContractError(StrictReplyError, ValueError):
 
 
 def must_be(name: str, value: object, kind: type | tuple[type, ...], words: str) -> None:
-    """Raise ContractError when a value is of another type than ``kind``, which ``words`` name.
+    """Raise ContractError if a value is not of the type ``kind``; ``words`` name the type.
 
-    The message does not show the value, which may be a key.
+    The message does not show the value, because it may be an API key.
     """
     if not isinstance(value, kind):
         raise ContractError(f"{name} must be {words}, not {type(value).__name__}")
 
 
 def must_have(name: str, value: object, method: str, words: str) -> None:
-    """Raise ContractError when a value lacks a method (``__call__`` when it is to be called).
+    """Raise ContractError if a value lacks a method; None is accepted.
 
-    None is accepted.
+    Pass ``__call__`` as the method to require a callable.
     """
     if value is not None and not callable(getattr(value, method, None)):
         raise ContractError(f"{name} must be {words}, not {type(value).__name__}")
 
 
 class ContractWarning(UserWarning):
-    """A declaration holds a part that no reply may ever fit, or one that has no effect.
+    """A part of a declaration has no effect, or no reply can ever fit it.
 
-    The warning is given once, when the part is declared.
+    Issued once, when the part is declared.
     """
 
     __module__ = "strictreply"
@@ -316,10 +317,10 @@ _PACKAGE = str(Path(__file__).parent.parent) + os.sep
 
 
 def warn_of_declaration(message: str) -> None:
-    """Warn with ContractWarning at the declaration, which is outside of this library."""
+    """Issue a ContractWarning for the line outside of this library that made the declaration."""
     frame = inspect.currentframe()
     levels = 1
-    # by file: a method of ours that stands for one of an SDK has the names of its module
+    # by file: our replacements of SDK methods carry the module name of the SDK
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
         levels += 1
@@ -328,11 +329,14 @@ def warn_of_declaration(message: str) -> None:
 
 
 class CallFailed(StrictReplyError):
-    """A call was made, and ended without a valid reply.
+    """A call ended without a valid reply.
 
-    ``message`` is one line without the model's words. ``attempts`` holds every attempt in order,
-    ``reason`` a stable word for why it ended, ``issues`` the faults of the last judged reply,
-    ``usage`` the tokens of all attempts.
+    - ``reason``: why it ended, one of :class:`~strictreply.Reason`.
+    - ``attempts``: every attempt, in order.
+    - ``issues``: the faults of the last judged reply.
+    - ``usage``: the tokens of all attempts.
+
+    ``str()`` never quotes the model.
     """
 
     def __init__(self, message: str, *, reason: str, attempts: tuple[Attempt, ...]) -> None:
@@ -341,8 +345,7 @@ class CallFailed(StrictReplyError):
         super().__init__(_message("\n".join([message, *self._fault_lines()])))
 
     def __reduce__(self) -> Pickled:
-        # of requests and replies only what JSON can hold: a caller, or its client, may have put
-        # anything into them
+        # requests and replies as plain JSON: callers and clients may have put any object into them
         attempts = [
             replace(each, request=plain_request(each.request), raw=plain(each.raw))
             for each in self.attempts
@@ -352,7 +355,7 @@ class CallFailed(StrictReplyError):
 
     @property
     def issues(self) -> tuple[Issue, ...]:
-        """The faults of the last reply that was judged; empty when none was."""
+        """The faults of the last reply that was judged; empty if none was."""
         return next((attempt.issues for attempt in reversed(self.attempts) if attempt.issues), ())
 
     @property
@@ -364,8 +367,8 @@ class CallFailed(StrictReplyError):
         """Return every attempt with its raw reply, and what to do: for a person, not for a log."""
         advice = (line.strip() for line in _reason_lines(self.reason))
         headline = str(self).splitlines()[0]
-        told = explained(headline, self.attempts, is_advised=self.reason in REASON_ADVICE)
-        return "\n".join([told, *advice])
+        record = explained(headline, self.attempts, is_advised=self.reason in REASON_ADVICE)
+        return "\n".join([record, *advice])
 
     def to_dict(self) -> JSONObject:
         """Return the error as JSON-safe values, without prompts and raw replies."""
@@ -385,18 +388,21 @@ class CallFailed(StrictReplyError):
 
 
 class ReplyRejected(CallFailed):
-    """All retries were made, and no reply fit the contract.
+    """No reply fit the contract, and no further retry is allowed.
 
-    ``reason`` is ``retries``, ``arg_retries``, ``invalid_calls``, ``category`` (the policy's
-    ``stop_on``), ``stop`` (its own tenacity stop) or ``stored`` (a stored reply, fetched once).
+    ``reason`` is one of:
+
+    - ``retries``, ``arg_retries``, ``invalid_calls``: that limit of the policy is reached.
+    - ``category``: the policy's ``stop_on`` names the category of a fault.
+    - ``stop``: the policy's tenacity ``stop`` ended the retries.
+    - ``streamed``: some text of the reply had already reached the caller.
+    - ``human``: ``ask_human`` returned None.
+    - ``stored``: the reply was fetched from the server's store, where it does not change.
     """
 
 
 class ToolArgumentsError(ReplyRejected):
-    """The retries were exhausted on the arguments of one declared tool (requirement T30).
-
-    ``tool`` is its name.
-    """
+    """The retries ended with invalid arguments of one declared tool; ``tool`` is its name."""
 
     def __init__(
         self, message: str, *, reason: str, attempts: tuple[Attempt, ...], tool: str
@@ -406,21 +412,27 @@ class ToolArgumentsError(ReplyRejected):
 
 
 class ReplyHalted(CallFailed):
-    """A retry would not help, or is not allowed.
+    """A retry would not help, or a budget of the call is exhausted.
 
-    ``reason`` is ``refusal``, ``content_filter``, ``ambiguous`` (the server sent what has two
-    meanings), or of a budget that is spent, such as ``deadline``, ``tokens`` and ``cost``.
+    ``reason`` is one of:
+
+    - ``refusal``, ``content_filter``: the model or the provider declined.
+    - ``ambiguous``: the response has two meanings.
+    - ``deadline``, ``tokens``, ``cost``, ``paused``: that budget of the policy is exhausted.
     """
 
 
 class TransportFailed(CallFailed):
-    """The API could not be reached, or its answer was an error or not a completion.
+    """The API could not be reached, or returned an error or no completion.
 
-    ``cause`` is the SDK's exception: None when the response itself was malformed, and after
-    unpickling. ``retry_after`` is the seconds that the server asked to wait, ``status_code`` its
-    HTTP status, or that which the error in a response names; each is None when the server sent
-    none. ``str()`` does not repeat what the cause said, and no traceback shows it: a server's words
-    may hold the model's. ``explain()`` ends with it.
+    - ``cause``: the SDK's exception; None if the response itself was malformed, and after
+      unpickling.
+    - ``retry_after``: the seconds that the server asked to wait; None if it did not ask.
+    - ``status_code``: the HTTP status, or the status that the error in a response names; None if
+      there is none.
+
+    ``str()`` and tracebacks leave out the text of the cause, because a server's error may quote the
+    model. ``explain()`` ends with it.
     """
 
     def __init__(
@@ -439,7 +451,7 @@ class TransportFailed(CallFailed):
         super().__init__(message, reason=reason, attempts=attempts)
 
     def explain(self) -> str:
-        """Return the explanation of every failed call, and what the SDK's exception said."""
+        """Return every attempt, what to do, and the text of the SDK's exception."""
         text = super().explain()
         if self.cause is None:
             return text
@@ -447,7 +459,7 @@ class TransportFailed(CallFailed):
         try:
             words = _words_of(self.cause)
         except Exception:  # noqa: BLE001
-            # the exception's own code may raise anything, and the rest is explained all the same
+            # an exception's own __str__ may raise anything; the rest is still explained
             words = ""
 
         said = _excerpt(ascii(without_credentials(words, self.cause)))
@@ -460,12 +472,12 @@ class TransportFailed(CallFailed):
 
 
 class ToolExecutionError(StrictReplyError):
-    """A tool's own code raised.
+    """A tool's own code raised an exception; the call was valid, so nothing is retried.
 
-    The call itself was valid, so nothing is retried (requirement T36).
-
-    ``tool`` is the tool's name, ``call_id`` the provider's id of the call, or None; ``__cause__``
-    is what the tool raised. Only its type, ``kind``, is in the message: its text may hold anything.
+    - ``tool``: the name of the tool.
+    - ``call_id``: the provider's id of the call; None if there is none.
+    - ``__cause__``: what the tool raised. The message names only its type, because its text may
+      hold anything.
     """
 
     code = "TOOL_ERROR"
@@ -480,19 +492,20 @@ class ToolExecutionError(StrictReplyError):
 class ToolResultError(ToolExecutionError, TypeError):
     """A tool returned a value that JSON cannot hold: a mistake in the code of the tool.
 
-    The model is told that the tool failed, and the error is logged with its words. ``path`` is the
-    JSON Pointer of the value in the result, ``kind`` the name of its type, or ``NaN``, ``Infinity``
-    or ``-Infinity`` for a number that is not finite.
+    The model gets only the message that the tool failed; the error is logged in full.
+
+    - ``path``: JSON Pointer to the value in the result; empty for the whole result.
+    - ``kind``: the name of its type; ``NaN``, ``Infinity`` or ``-Infinity`` for such a number.
     """
 
     def __init__(self, tool: str, *, path: str, kind: str, call_id: str | None = None) -> None:
         super().__init__(tool, call_id=call_id, kind=kind)
         where = f" at {path} of its result" if path else ""
         what = f"a value of type {kind}"
-        hint = "return a dict, list, str, number, dataclass or pydantic model made of such"
+        hint = "return only dicts, lists, strings, numbers, dataclasses and pydantic models"
         if kind.removeprefix("-") in ("NaN", "Infinity"):
             what = kind
-            hint = "return None where there is no number"
+            hint = "return None if there is no number"
 
         words = f"tool {tool!r} returned {what}{where}, which JSON cannot hold"
         self.args: tuple[Any, ...] = (printable(f"{words}; {hint}"),)
@@ -501,13 +514,15 @@ class ToolResultError(ToolExecutionError, TypeError):
 
 
 class AbortRun(StrictReplyError):
-    """Raise it in a tool to end the run that called it: nothing more is asked or run.
+    """Raise this in a tool to end the run that called it; nothing more is requested or executed.
 
-    :func:`strictreply.run` raises it, too, when a tool has failed too often in a row. ``reason`` is
-    then ``failures``, else ``raised``. ``tool`` and ``call_id`` say which call it was, and ``run``
-    is the run as far as it came, with its transcript and attempts. They are None until a call or a
-    run has ended with it, and ``run`` also after unpickling. A durable run fails with it, and a
-    graph of LangGraph has the outcome ``aborted``.
+    :func:`strictreply.run` raises it, too, if a tool fails too often in a row. A durable run fails
+    with it, and a LangGraph graph has the outcome ``aborted``.
+
+    - ``reason``: ``raised`` by a tool, or ``failures`` of a tool in a row.
+    - ``tool``, ``call_id``: the call that ended the run; None until the error has left that call.
+    - ``run``: the run up to that point, with its transcript and attempts; None until the error has
+      left the run, and after unpickling.
     """
 
     code = "RUN_ABORTED"
@@ -526,14 +541,14 @@ class AbortRun(StrictReplyError):
         return self
 
     def explain(self) -> str:
-        """Return what ended the run, and every attempt of it with its raw reply: for a person."""
+        """Return what ended the run, and its attempts with raw replies: for a person."""
         headline = f"The tool {self.tool!r} ended the run: {self}" if self.tool else str(self)
         return headline if self.run is None else explained(headline, self.run.attempts)
 
     def to_dict(self) -> JSONObject:
         """Return the error as JSON-safe values, without prompts and raw replies."""
-        told = {"reason": self.reason, "tool": self.tool, "call_id": self.call_id}
-        return super().to_dict() | told
+        fields = {"reason": self.reason, "tool": self.tool, "call_id": self.call_id}
+        return super().to_dict() | fields
 
     def __reduce__(self) -> Pickled:
         # without the run: its store of sessions may hold live connections
@@ -542,19 +557,19 @@ class AbortRun(StrictReplyError):
 
 
 class ToolError(StrictReplyError):
-    """Raise it in a tool to tell the model what went wrong.
+    """Raise this in a tool to tell the model what went wrong.
 
-    Its text becomes the result that the model gets. Of any other exception the model gets only the
-    type, because the text may hold anything.
+    The model gets its text as the result of the call. Of any other exception the model gets only
+    the type, because the text may hold anything.
     """
 
     code = "TOOL_ERROR"
 
 
 def _words_of(cause: Exception) -> str:
-    """Return what an exception of an SDK says, and the body of its response where it leaves it out.
+    """Return the text of an SDK's exception, with the body of the response if the text lacks it.
 
-    The openai SDK tells a body without ``error`` as its status alone.
+    The openai SDK reports a body without ``error`` by its status alone.
     """
     words = str(cause)
     body = getattr(cause, "body", None)
@@ -563,22 +578,21 @@ def _words_of(cause: Exception) -> str:
 
 
 def remedy_lines(issues: tuple[Issue, ...]) -> list[str]:
-    """Return what to do about some faults, once for each remedy."""
+    """Return what to do about faults, one line for each remedy."""
     remedies = dict.fromkeys(issue.remedy for issue in issues)
     return [f"  What to do: {ADVICE[remedy]}" for remedy in remedies]
 
 
 def without_exception(words: str) -> str:
-    """Return advice without what it says of the exception, for a reader of a file, who has none."""
+    """Return advice without its references to the exception, for readers of a file or a log."""
     words = words.replace(" (attempt.raw)", "").replace("Read in error.cause what", "Look for what")
     return re.sub(r"; error\.[^\n]*", ".", words)
 
 
 def explained(headline: str, attempts: tuple[Attempt, ...], *, is_advised: bool = False) -> str:
-    """Return the record of a call as text.
+    """Return the record of a call as text: every attempt in order, and what to do.
 
-    The text has every attempt in order, raw replies included, and what to do, unless the end itself
-    ``is_advised`` on.
+    Raw replies are included. ``is_advised`` leaves out what to do, because the caller adds it.
     """
     tokens = counted(total_usage(attempts).total_tokens, "token")
     total = f"{counted(len(attempts), 'attempt')}, {tokens} in total."
@@ -591,7 +605,7 @@ def explained(headline: str, attempts: tuple[Attempt, ...], *, is_advised: bool 
 
 
 def _reason_lines(reason: str) -> list[str]:
-    # none for the reasons that the faults themselves explain
+    # no line for a reason that the faults themselves explain
     return [f"  What to do: {REASON_ADVICE[reason]}"] if reason in REASON_ADVICE else []
 
 
@@ -600,11 +614,11 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     scope = f", only the {'value at' if '/' in asked else 'arguments of'} {asked}" if asked else ""
     lines = ["", f"Attempt {attempt.number} ({attempt.seconds:.2f} s{scope})"]
     if attempt.correction:
-        lines += ["  sent:", *_indented(attempt.correction)]
+        lines += ["  correction sent:", *_indented(attempt.correction)]
     if attempt.failure:
         lines.append(f"  failed: {attempt.failure}")
     if attempt.raw is not None:
-        lines += ["  came:", *_indented(_reply_text(attempt))]
+        lines += ["  reply received:", *_indented(_reply_text(attempt))]
     if attempt.stopped_early is not None:
         lines.append("  closed here: the reply could no longer become valid")
 
@@ -627,7 +641,7 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
 
 
 def _reply_text(attempt: Attempt) -> str:
-    """Return the reply in the response as JSON, or the whole response where it holds none."""
+    """Return the reply in the response as JSON, or the whole response if it holds no reply."""
     reply = value_at(attempt.raw, pointer_tokens(attempt.reply_at))
     shown = attempt.raw if reply in (NOWHERE, None, []) else reply
 
@@ -641,12 +655,12 @@ def _excerpt(text: str) -> str:
 
 
 def _indented(text: str) -> list[str]:
-    # escaped line by line: a user's own steering may have worded a correction
+    # escaped line by line: the text may come from a user's own steering
     return [f"    {printable(line)}" for line in text.splitlines()]
 
 
 def _message(text: str) -> str:
-    """Cut a message to its bytes in UTF-8; what UTF-8 cannot encode becomes ``?``."""
+    """Cut a message to its bytes in UTF-8; ``?`` replaces what UTF-8 cannot encode."""
     return text.encode(errors="replace")[:MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 

@@ -1,6 +1,6 @@
-"""JSON Schemas of values, in which each member has the words that stand below its field.
+"""JSON Schemas of values, in which each member is described by the docstring of its field.
 
-They are for readers of any language: without markup, and with JSON's word for None.
+The descriptions have no markup and say ``null`` for None, for readers of any language.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from strictreply.values._limits import JSONObject
 
 
 class FieldWords(GenerateJsonSchema):
-    """Writes the docstring below a field as the description of its member.
+    """Generates schemas in which the docstring below a field describes its member.
 
-    pydantic's ``use_attribute_docstrings`` would read the sources when the first value is parsed.
+    pydantic's ``use_attribute_docstrings`` would read the source files already when the first value
+    is parsed.
     """
 
     def dataclass_schema(self, schema: DataclassSchema) -> JSONObject:
@@ -36,7 +37,7 @@ class FieldWords(GenerateJsonSchema):
 
 
 def field_words(kind: type[object]) -> dict[str, str]:
-    """Return the docstrings below the fields of a class by field; none without its sources."""
+    """Return the docstrings below the fields of a class, by field; empty without source files."""
     try:
         source = inspect.getsource(kind)
     except (OSError, TypeError):  # what inspect raises depends on how the class was loaded

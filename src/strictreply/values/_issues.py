@@ -1,7 +1,6 @@
 """The faults of a reply: their codes, the value that reports one, and how places are shown.
 
-Everything but ``Issue.found``, which holds what the model wrote, is safe in a prompt, an exception
-or a log.
+``Issue.found`` quotes the model. Everything else is safe in a prompt, an exception or a log.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _WHOLE_CHARS = re.compile(
 
 
 class Category(StrEnum):
-    """The seven classes of failure that policies decide on (requirement M74)."""
+    """Class of a failure: what policies decide on, for example in ``RetryPolicy.stop_on``."""
 
     FORMAT_ERROR = "FORMAT_ERROR"
     PERMISSION_ERROR = "PERMISSION_ERROR"
@@ -40,31 +39,31 @@ class Remedy(StrEnum):
     """What to do about a kind of issue."""
 
     CORRECT = "correct"  # retry, saying what to change
-    SHORTEN = "shorten"  # the reply was cut: allow more tokens, or ask for less
-    RESEND = "resend"  # the server's fault, not the model's: the same request again
-    STOP = "stop"  # another ask would not help
+    SHORTEN = "shorten"  # the reply was cut off: retry with more tokens, or for a shorter reply
+    RESEND = "resend"  # the server's fault, not the model's: send the same request again
+    STOP = "stop"  # a retry would not help
 
 
 class Guidance(NamedTuple):
-    """What the page of codes (``tools/write_codes.py``) says of a code beyond its words."""
+    """Text on a code for the page of codes (``tools/write_codes.py``), next to its message."""
 
     to_do: str = ""
-    """What a reader should do about it; empty for what is said of its family."""
+    """What a reader should do about it; empty if the text for its family fits."""
     comes: str = ""
-    """When it comes; empty where a fault of the test kit shows that."""
+    """When the code occurs; empty if a fault of the test kit shows that."""
 
 
 _NO_GUIDANCE = Guidance()
 CORRECTED = (Category.FORMAT_ERROR, Remedy.CORRECT)
-"""The usual category and remedy, written out where a guidance follows them."""
+"""The usual category and remedy, written out if a guidance follows them."""
 
 
 class Worded(StrEnum):
-    """A stable code with the words that report it.
+    """A stable code with its message.
 
-    A member is written ``"code", "template"``, then a category and a remedy if they are unusual,
-    then a :class:`Guidance` if there is something to say. The names in braces in ``template`` are
-    filled from a declaration or a schema, never from what is judged.
+    A member is written ``"code", "template"``, then a category and a remedy if they are not the
+    usual ones, then a :class:`Guidance` if one is needed. The names in braces in ``template`` are
+    filled from a declaration or a schema, never from a reply.
     """
 
     template: str
@@ -80,7 +79,7 @@ class Worded(StrEnum):
         remedy: Remedy = Remedy.CORRECT,
         guidance: Guidance = _NO_GUIDANCE,
     ) -> Self:
-        """Attach words, category, remedy and guidance to the code."""
+        """Attach template, category, remedy and guidance to the code."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.template = template
@@ -93,15 +92,15 @@ class Worded(StrEnum):
 _CUT = (Category.FORMAT_ERROR, Remedy.SHORTEN)
 _BROKEN_RESPONSE = (Category.API_TRANSIENT, Remedy.RESEND)
 _DECLINED = (Category.API_TERMINAL, Remedy.STOP)
-_BOUND = "Raise the bound in `Limits` if such replies are right for your app."
+_BOUND = "Raise the limit in `Limits` if your app needs such replies."
 
 
 class Code(Worded):
     """All issue codes except schema rules.
 
-    The code of a broken rule is ``args.<rule>`` or ``answer.<rule>``; the rules are
-    :class:`strictreply.schema.SchemaRule`. A member is the one row of its code: words, category,
-    remedy, and what the page of codes says of it.
+    A broken schema rule has the code ``args.<rule>`` or ``answer.<rule>``; the rules are
+    :class:`strictreply.schema.SchemaRule`. Each member defines the message, the category and the
+    remedy of its code, and its text on the page of codes.
     """
 
     JSON_EMPTY = "json.empty", "the text is empty; a JSON value is expected"
@@ -111,8 +110,8 @@ class Code(Worded):
         "the text is not valid UTF-8",
         *CORRECTED,
         Guidance(
-            to_do="Look at the server: JSON is UTF-8.",
-            comes="The bytes of a reply, or of a file that `check` reads, are not UTF-8.",
+            to_do="Check the server: JSON must be UTF-8.",
+            comes="A reply, or a file that `check` reads, is not UTF-8.",
         ),
     )
     JSON_SYNTAX = "json.syntax", "not valid JSON at line {line} column {column}{expected}"
@@ -151,8 +150,8 @@ class Code(Worded):
         "may have more faults: it is too large to examine all of it",
         *CORRECTED,
         Guidance(
-            to_do="Nothing: the reply is refused, and retried.",
-            comes="Comes beside other issues, where a text is too large to look for more.",
+            to_do="Nothing: the reply is rejected and retried.",
+            comes="Added to other issues if a text is too large to look for more of them.",
         ),
     )
     JSON_NUMBER_TOO_LONG = (
@@ -169,7 +168,12 @@ class Code(Worded):
         "shape.wrong_type",
         "must be {expected}",
         *CORRECTED,
-        Guidance(to_do="Nothing: arguments and an answer's members have one type each."),
+        Guidance(
+            to_do=(
+                "Nothing, if it is rare: in the text channel `tool` and a text `answer` are "
+                "strings, `args` is an object."
+            )
+        ),
     )
     SHAPE_EMPTY = "shape.empty", "must not be empty"
     SHAPE_BOTH = "shape.tool_and_answer", "must be a tool call or an answer, not both"
@@ -182,7 +186,8 @@ class Code(Worded):
         Remedy.CORRECT,
         Guidance(
             to_do=(
-                "Nothing: your `tool_choice` asks for a call. Leave it out if an answer is welcome."
+                "Nothing: your `tool_choice` requires a call. "
+                "Leave it out if an answer is fine, too."
             )
         ),
     )
@@ -191,7 +196,7 @@ class Code(Worded):
         "call the tool {name}, no other",
         Category.PERMISSION_ERROR,
         Remedy.CORRECT,
-        Guidance(comes="`tool_choice` names one tool and the reply calls another."),
+        Guidance(comes="`tool_choice` names one tool, and the reply calls another."),
     )
     TOOL_FORBIDDEN = (
         "tool.forbidden",
@@ -207,8 +212,8 @@ class Code(Worded):
         Remedy.CORRECT,
         Guidance(
             to_do=(
-                "Nothing: a correction requested one call. "
-                "`RetryPolicy(allow_other_tool=True)` admits another tool there."
+                "Nothing: the correction requested one tool. "
+                "`RetryPolicy(allow_other_tool=True)` accepts another tool there."
             ),
             comes="A correction requested one tool, and the reply calls another.",
         ),
@@ -218,14 +223,14 @@ class Code(Worded):
         "make exactly one tool call",
         Category.ACTION_ERROR,
         Remedy.CORRECT,
-        Guidance(to_do="Say `parallel=True` if several calls are welcome."),
+        Guidance(to_do="Pass `parallel=True` if several calls are fine."),
     )
     TOOL_TOO_MANY = (
         "tool.too_many",
         "make at most {limit} tool calls",
         Category.ACTION_ERROR,
         Remedy.CORRECT,
-        Guidance(to_do="Raise `Limits.calls` if that many are right."),
+        Guidance(to_do="Raise `Limits.calls` if your app needs so many calls."),
     )
 
     CALL_MALFORMED = "call.malformed", "a tool call must be {expected}"
@@ -241,8 +246,8 @@ class Code(Worded):
         Guidance(
             to_do='Use `channel="text"` with a server that cannot call tools natively.',
             comes=(
-                "The text of a reply holds what is a call in another model's template, such as "
-                "`<tool_call>…`."
+                "The text of the reply contains a call in the format of some model's template, "
+                "such as `<tool_call>…`."
             ),
         ),
     )
@@ -250,7 +255,7 @@ class Code(Worded):
         "call.missing",
         "the reply announced a tool call, but contains none; call the tool now",
         *CORRECTED,
-        Guidance(comes="The reply ends with `tool_calls` as its finish reason, and holds none."),
+        Guidance(comes="The finish reason is `tool_calls`, but the reply has no calls."),
     )
     CALL_UNREADABLE = (
         "call.unreadable",
@@ -260,15 +265,18 @@ class Code(Worded):
         ),
         *CORRECTED,
         Guidance(
-            to_do="Nothing: the server's own parser refused the model's call, which is retried.",
-            comes="The endpoint answers with an error such as Groq's `tool_use_failed`.",
+            to_do=(
+                "Nothing: the server's own parser rejected the model's call, and strictreply "
+                "retries it."
+            ),
+            comes="The endpoint returns an error such as Groq's `tool_use_failed`.",
         ),
     )
     CALL_ID_TOO_LONG = (
         "call.id_too_long",
         "the id of a tool call has more than {limit} bytes; write a short one",
         *CORRECTED,
-        Guidance(comes="The id of a call is longer than `Limits` admit."),
+        Guidance(comes="The id of a call is longer than `Limits.id_bytes`."),
     )
 
     REPLY_EMPTY = (
@@ -277,7 +285,7 @@ class Code(Worded):
         *CORRECTED,
         Guidance(
             to_do=(
-                "Ask for more tokens if the model thinks before it answers: thinking may have "
+                "If the model thinks before it answers, raise `max_tokens`: its thinking may have "
                 "used them all."
             ),
         ),
@@ -290,14 +298,16 @@ class Code(Worded):
         *CORRECTED,
         Guidance(
             to_do=_BOUND,
-            comes="The text of a reply is longer than `Limits` admit.",
+            comes="The text of a reply is longer than `Limits.reply_bytes`.",
         ),
     )
     REPLY_UNREADABLE = (
         "reply.unreadable",
         "the provider could not read the reply; it must have the form asked for",
         *CORRECTED,
-        Guidance(comes="The endpoint answers with an error that its own reader of the reply made."),
+        Guidance(
+            comes="The endpoint returns an error because its own parser could not read the reply."
+        ),
     )
     REPLY_TRUNCATED = (
         "reply.truncated",
@@ -306,21 +316,21 @@ class Code(Worded):
         Guidance(
             to_do=(
                 "Raise `max_tokens`, or let `RetryPolicy(max_reply_tokens=…)` raise it for the "
-                "next ask."
+                "retry."
             ),
         ),
     )
     REPLY_BROKEN_OFF = "reply.broken_off", "the server ended the reply early", *_BROKEN_RESPONSE
     REPLY_PAUSED = (
         "reply.paused",
-        "the API paused the turn, which has to be continued",
+        "the API paused the turn; it must be continued",
         *_BROKEN_RESPONSE,
         Guidance(
             to_do=(
-                "Nothing where a client is wrapped: the turn is continued. Your own loop sends the "
+                "Nothing, with a wrapped client: it continues the turn. In your own loop, send the "
                 "reply back as the last turn (`next_request` returns that request)."
             ),
-            comes="The API's own tools took longer than one turn may (Anthropic, `pause_turn`).",
+            comes="The API's own tools took longer than one turn allows (Anthropic, `pause_turn`).",
         ),
     )
     REPLY_REFUSAL = (
@@ -329,8 +339,8 @@ class Code(Worded):
         *_DECLINED,
         Guidance(
             to_do=(
-                "Change the prompt, or ask a person: `error.attempts[-1].raw` holds what the "
-                "model said."
+                "Change the prompt, or let a person decide: `error.attempts[-1].raw` holds what "
+                "the model wrote."
             ),
         ),
     )
@@ -338,34 +348,37 @@ class Code(Worded):
         "reply.content_filter",
         "the provider's content filter stopped the reply",
         *_DECLINED,
-        Guidance(to_do="Change the prompt: the provider will filter it again."),
+        Guidance(to_do="Change the prompt: the provider would filter a retry, too."),
     )
 
-    ENVELOPE_MALFORMED = "envelope.malformed", "the response must be {expected}", *_BROKEN_RESPONSE
+    ENVELOPE_MALFORMED = (
+        "envelope.malformed",
+        "the response is malformed: expected {expected}",
+        *_BROKEN_RESPONSE,
+    )
     ENVELOPE_AMBIGUOUS = (
         "envelope.ambiguous",
         "the response has two meanings: {what}",
         *_DECLINED,
         Guidance(
             to_do=(
-                "Make the request without a stream: a whole reply may say it once. Else use "
-                "another server or another model: this one sends such replies whenever it is "
-                "asked."
+                "Make the request without a stream: a whole reply may be unambiguous. If it is "
+                "not, use another server or another model: a retry would bring the same."
             ),
             comes=(
-                "A stream does not say of which call a piece is, or its last message says "
-                "something else than its deltas. No repeat would change how the server writes."
+                "A stream does not say to which call a piece belongs, or its last message "
+                "contradicts its deltas."
             ),
         ),
     )
     ENVELOPE_CHOICES = (
         "envelope.choices",
-        "the response must hold exactly one choice",
+        "the response must have exactly one choice",
         *_BROKEN_RESPONSE,
     )
     ENVELOPE_ERROR = (
         "envelope.error",
-        "the response holds an error beside or instead of a reply",
+        "the response holds an error, alone or next to a reply",
         *_BROKEN_RESPONSE,
     )
 
@@ -377,37 +390,36 @@ CODES = {code.value: code for code in Code}
 class Issue:
     """One fault of a reply.
 
-    What is not printable in ``message`` and ``hint`` is escaped: names in the schema of a tool from
-    elsewhere may hold control characters, as may what a user's check writes. ``path`` stays the
-    pointer as it is; show it as ``place`` or ``dotted``. ``found`` stays out of ``repr``, which may
-    be logged.
+    ``message`` and ``hint`` are always printable: control characters, which a third-party schema or
+    a check of yours may contain, are escaped. ``path`` is not escaped; to display it, use ``place``
+    or ``dotted``. ``repr`` leaves out ``found``, because a ``repr`` may be logged.
     """
 
     code: str
-    """What is wrong, dotted and stable: programs match on it and on ``category``."""
+    """What is wrong: a stable dotted code, such as ``args.type``."""
     category: Category
-    """The class of failure, for decisions such as whom to tell."""
+    """The class of failure, for decisions such as whom to alert."""
     path: str
-    """JSON Pointer (RFC 6901) from the root of what was judged.
+    """JSON Pointer (RFC 6901) to the fault.
 
-    The root is the assistant message in the native channel (the path goes on through the JSON in
-    ``arguments``) and the JSON in ``content`` in the text channel; ``envelope.*`` codes count from
-    the response.
+    In the native channel it starts at the assistant message, and continues through the JSON in
+    ``arguments``. In the text channel it starts at the JSON in ``content``. For ``envelope.*``
+    codes it starts at the response.
     """
     message: str
-    """The rule that was broken, in words that never come from the model."""
+    """The rule that was broken. It never quotes the model."""
     hint: str = ""
-    """The nearest remedy, in words that never come from the model; empty for none."""
+    """A likely fix, such as the name that was meant; empty if unknown. Never quotes the model."""
     found: str = field(default="", repr=False)
-    """Excerpt of what the model wrote, escaped and capped; empty for none.
+    """Excerpt of what the model wrote, escaped and capped; empty if there is none.
 
     Keep it out of prompts.
     """
 
     def __post_init__(self) -> None:
-        """Escape what is not printable in the message and the hint.
+        """Escape unprintable characters in the message and the hint.
 
-        It could act on a terminal, forge a line of a log, or begin another line of a correction.
+        They could control a terminal, forge a line of a log, or add a line to a correction.
         """
         for name in ("message", "hint"):
             text = getattr(self, name)
@@ -418,42 +430,39 @@ class Issue:
     def of(
         cls, code: Worded, path: str = "", *, hint: str = "", found: str = "", **words: object
     ) -> Issue:
-        """Report ``code`` at ``path``.
+        """Return an issue with this code at ``path``.
 
-        ``words`` fill its template and must not come from the reply.
+        ``words`` fill the template of the code, and must not come from the reply.
         """
         return cls(code.value, code.category, path, code.template.format(**words), hint, found)
 
     @property
     def remedy(self) -> Remedy:
-        """What helps against this fault; for a code of the user's own it is ``CORRECT``."""
+        """What to do about this fault; ``CORRECT`` for a code of your own."""
         known = CODES.get(self.code)
         return Remedy.CORRECT if known is None else known.remedy
 
     @property
     def place(self) -> str:
-        """The path as people and models are shown it (see :func:`shown_place`).
+        """The path in the form for people and models; ``/`` for the whole reply.
 
-        It is ``/`` for the whole.
+        It is printable: unusual names are quoted as JSON, and long paths are shortened.
         """
         return shown_place(self.path) or "/"
 
     @property
     def dotted(self) -> str:
-        """``path: message`` with the path's parts joined by dots (requirement T37), printable."""
+        """``path: message`` with the path's parts joined by dots; printable."""
         place = printable(".".join(pointer_tokens(self.path)))
         return f"{place}: {self.message}" if place else self.message
 
     def to_dict(self) -> dict[str, str]:
-        """Return the fault as JSON-safe strings."""
+        """Return the fields as JSON-safe strings."""
         return asdict(self)
 
 
 def printable(text: str) -> str:
-    """Escape what is not printable.
-
-    So no control sequence or line break acts on whatever shows the text.
-    """
+    """Escape unprintable characters, such as control sequences and line breaks."""
     if text.isprintable():
         return text
     return "".join(
@@ -462,14 +471,14 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Escape each line of a text like :func:`printable`, and leave its line feeds."""
+    """Escape unprintable characters except line feeds."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def printable_json(text: str) -> str:
-    """Escape what is not printable as JSON does (RFC 8259 section 7).
+    r"""Escape unprintable characters as ``\u`` escapes of JSON (RFC 8259 section 7).
 
-    JSON in the text means the same as before.
+    JSON in the text keeps its meaning.
     """
     if text.isprintable():
         return text
@@ -512,9 +521,9 @@ def quote(value: object) -> str:
 
 
 def came_words(value: object, place: str = "args") -> str:
-    """Return words for the kind of what came, and whether it was empty.
+    """Describe the kind of a value in a reply: ``the arguments were an object without keys``.
 
-    They read ``the arguments were an object without keys``, or ``the <place> was …``.
+    Any other ``place`` reads ``the <place> was …``.
     """
     if place == "args":
         return f"the arguments were {kind_words(value)}"
@@ -522,7 +531,7 @@ def came_words(value: object, place: str = "args") -> str:
 
 
 def kind_words(value: object) -> str:
-    """Return what kind of JSON value something is, and whether it is empty."""
+    """Return words for the kind of a JSON value, and whether it is empty."""
     if isinstance(value, dict):
         return "an object" if value else "an object without keys"
     if isinstance(value, list | tuple):
@@ -538,17 +547,17 @@ def kind_words(value: object) -> str:
 
 
 def pointer(path: str, *tokens: str | int) -> str:
-    """Append ``tokens`` to a JSON Pointer, escaped as RFC 6901 section 3 asks."""
+    """Append ``tokens`` to a JSON Pointer, escaped as in RFC 6901 section 3."""
     for token in tokens:
         path += "/" + str(token).replace("~", "~0").replace("/", "~1")
     return path
 
 
 def shown_place(path: str) -> str:
-    """Return a JSON Pointer as it is shown, such as ``/filter/0/""/"a b"``; printable.
+    """Return a JSON Pointer for display, such as ``/filter/0/""/"a b"``; printable.
 
-    A name that is not one word is quoted as JSON; ``*`` stands for a name that nobody may be shown.
-    Of a deep place the last six steps are shown, of a long name the start.
+    A name that is not one word is quoted as JSON; ``*`` replaces a name that must stay hidden. Only
+    the last six steps of a deep place are shown, and only the start of a long name.
     """
     tokens = pointer_tokens(path)
     shown = [
@@ -559,18 +568,12 @@ def shown_place(path: str) -> str:
 
 
 def json_words(value: object, separators: tuple[str, str] = (", ", ": ")) -> str:
-    """Return a value of the contract as JSON, with escapes for what is not printable.
-
-    So printing the text has no effect on a terminal.
-    """
+    """Return a value of the contract as JSON, with unprintable characters escaped."""
     return printable_json(json.dumps(value, ensure_ascii=False, separators=separators))
 
 
 def compact(value: object) -> str:
-    """Return JSON for a prompt: without spaces, so that it costs few tokens.
-
-    Characters that are not printable are escaped.
-    """
+    """Return JSON without spaces, to save tokens; unprintable characters are escaped."""
     return json_words(value, (",", ":"))
 
 
@@ -589,11 +592,11 @@ def pointer_tokens(path: str) -> list[str]:
 
 
 NOWHERE: Any = object()
-"""A place that a document does not have."""
+"""Stands for the value at a place that a document does not have."""
 
 
 def value_at(value: Any, tokens: Sequence[str]) -> Any:
-    """Return the value at a place of a document, ``NOWHERE`` where there is none."""
+    """Return the value at a place of a document, or ``NOWHERE`` if there is none."""
     for token in tokens:
         if isinstance(value, dict):
             value = value.get(token, NOWHERE)

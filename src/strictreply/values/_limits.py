@@ -1,4 +1,4 @@
-"""JSON as Python types, and the limits on how much of it is read and explained."""
+"""JSON as Python types, and the limits on how much of a reply is read and explained."""
 
 from __future__ import annotations
 
@@ -20,69 +20,69 @@ Message: TypeAlias = Mapping[str, Any]
 """One turn of a conversation, in the form of the Chat Completions API."""
 
 Channel: TypeAlias = Literal["native", "text"]
-"""Whether calls stand in ``tool_calls``, or as a JSON union in ``content``."""
+"""Where the model writes calls: in ``tool_calls``, or in ``content`` as a JSON union."""
 
 Extra: TypeAlias = Literal["forbid", "schema"]
-"""Whether objects whose schema is silent about other members are closed, or taken as written."""
+"""Keys that a schema does not mention: ``forbid`` rejects them, ``schema`` follows JSON Schema."""
 
 Formats: TypeAlias = Literal["assert", "annotate"]
-"""Whether ``format`` is enforced."""
+"""Whether ``format`` in a schema is enforced, or only describes."""
 
 Extraction: TypeAlias = Literal["strict", "fenced", "first_object", "after_think"]
-"""What text is tolerated around JSON."""
+"""Which text around the JSON of a reply is accepted."""
 
 Dialects: TypeAlias = Literal["known", "strict"]
-"""Whether known deviations of servers from the API's form are read."""
+"""Whether strictreply reads known deviations of servers from the API's format."""
 
 Mode: TypeAlias = Literal["enforce", "observe", "off"]
-"""Whether what does not fit is retried, only reported, or not judged at all."""
+"""Whether an invalid reply is retried, only reported, or not validated at all."""
 
 Strict: TypeAlias = Literal["auto"] | bool
-"""Whether a provider's strict mode is asked for: ``auto`` where it is known what that takes."""
+"""Whether to request the provider's strict mode; ``auto`` does if its rules are known."""
 
 AnswerStyle: TypeAlias = Literal["union", "tool"]
-"""Whether an answer is ``{"answer": …}``, or a call of ``final_answer`` (requirement T14)."""
+"""Whether an answer is ``{"answer": …}``, or a call of the tool ``final_answer``."""
 
 TextCalls: TypeAlias = Literal["refuse", "answer"]
-"""What becomes of a text answer that is, as a whole, a call of a declared tool."""
+"""Whether a text answer that consists of a call of a declared tool is rejected or accepted."""
 
 MAX_JSON_DEPTH = 200
-"""The nesting that the parser underneath can follow; ``Limits.depth`` may not exceed it."""
+"""The deepest nesting that the JSON parser can follow: the upper limit of ``Limits.depth``."""
 
 MAX_NUMBER_DIGITS = 4300
 """The digits of one integer that CPython converts in bounded time (``sys.int_info``)."""
 
 
 def is_count(value: object, least: int = 0) -> TypeGuard[int]:
-    """Return whether a value is a whole number, ``least`` or more; True and False are not."""
+    """Return whether a value is an integer, ``least`` or more; a bool is not."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 @helpful(IN_POLICIES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The size limits of one reply; a reply that exceeds one is refused and not read further.
+    """Size limits of one reply. A reply that exceeds one is rejected, and read no further.
 
-    Work stays linear, and some 100 ms at the defaults. Raises ValueError when a limit is not
-    positive, or ``depth`` is above 200.
+    Validation takes linear time: about 100 ms at most with the defaults. Raises ValueError if a
+    limit is not positive, or if ``depth`` is above 200.
     """
 
     reply_bytes: int = 1_000_000
-    """UTF-8 bytes of one JSON text, and of all arguments of one message together.
+    """UTF-8 bytes of a JSON text, of a text answer, and of all arguments of a message together.
 
-    They also hold for a text answer, and for the text beside calls.
+    Text next to calls has the same limit.
     """
     depth: int = 64
-    """Nested containers of one JSON text."""
+    """Levels of nesting in one JSON text."""
     nodes: int = 100_000
-    """Values of every kind in one JSON text."""
+    """Values of any kind in one JSON text."""
     calls: int = 128
-    """Tool calls of one message."""
-    # OpenAI takes back 40 characters, but ids with a Gemini thought signature in them, as LiteLLM
-    # makes them, were seen with 949 (github.com/BerriAI/litellm/issues/41534), and a signature
-    # grows with the thinking.
+    """Tool calls in one message."""
+    # OpenAI accepts ids of 40 characters. LiteLLM puts a Gemini thought signature into an id, up to
+    # 949 characters in a report (github.com/BerriAI/litellm/issues/41534); a signature grows with
+    # the thinking.
     id_bytes: int = 16_384
-    """UTF-8 bytes of one call's id."""
+    """UTF-8 bytes of the id of one call."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -94,14 +94,14 @@ class Limits:
 
 
 def is_duration(seconds: object) -> bool:
-    """Return whether something is a number above 0, which NaN is not."""
+    """Return whether a value is a number above 0; NaN and bools are not."""
     return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
 
 
 def utf8_size(text: object) -> int:
-    """Return how many bytes a text has in UTF-8, 0 for what is not a text.
+    """Return the bytes of a text in UTF-8; 0 for a value that is not a text.
 
-    A lone surrogate counts three bytes.
+    An unpaired surrogate counts as three bytes.
     """
     if not isinstance(text, str):
         return 0
@@ -111,21 +111,23 @@ def utf8_size(text: object) -> int:
 
 
 DEFAULT_LIMITS = Limits()
-"""The limits of a contract that is given none."""
+"""The limits of a contract for which you set none."""
 
-# The steps of one reply, each a few microseconds: a value checked against a schema, some
 MAX_WORK = 10_000
-"""comparisons of names."""
+"""Steps that examining one reply may take, a few microseconds each.
+
+A step checks one value against a schema, or compares some names.
+"""
 
 
 class Spent(Exception):
-    """Raised when the work that one reply may cost is used up."""
+    """Raised when examining a reply has used up its steps."""
 
 
 class Work:
-    """What examining one reply may still cost, in steps.
+    """Budget of steps for examining one reply.
 
-    One counter serves all calls of the reply, for judging and explaining.
+    All calls of a reply share one budget, for judging and for explaining.
     """
 
     __slots__ = ("limit", "taken")
@@ -135,15 +137,12 @@ class Work:
         self.taken: int = 0
 
     def take(self, steps: int = 1) -> None:
-        """Use some steps; raise Spent when fewer are left."""
+        """Use some steps; raise Spent if fewer are left."""
         if not self.afford(steps):
             raise Spent
 
     def afford(self, steps: int) -> bool:
-        """Use some steps if so many are left, and return whether they were.
-
-        It is for work that can be left out.
-        """
+        """Use some steps if that many are left, and return whether they were: for optional work."""
         if self.taken + steps > self.limit:
             return False
         self.taken += steps

@@ -1,7 +1,7 @@
 """What users of other libraries write by habit, and what to write instead.
 
-A keyword or a name that does not exist is answered with the one that was meant: a word of another
-library by the tables below, a misspelt word by the nearest one that exists.
+An unknown keyword or name raises an error that suggests the right one: the tables below translate
+words of other libraries, and a misspelled word gets the nearest name that exists.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _ANSWER = "answer=, the type of a direct answer"
 _ANSWER_OF_CALL = "contract=Contract(answer=…), or answer= of wrap()"
 _MESSAGES = "messages=, a text or a list of chat messages"
 _SYSTEM = "a system message at the start of messages="
-_RETRIES = "max_retries=, the corrections after the first request"
-_DEADLINE = "deadline=, the seconds of a whole call"
+_RETRIES = "max_retries=, the number of corrections after the first request"
+_DEADLINE = "deadline=, the seconds for the whole call"
 _TOKENS = "policy=RetryPolicy(max_tokens_total=…)"
-_CALLED = "it goes to the call: reply(…), create(…)"
+_CALLED = "pass it to the call: reply(…), create(…)"
 _ITERATIONS = "loop=LoopPolicy(max_iterations=…)"
 _WATCHER = "on_attempt=, which is called with every attempt"
 _CHECK = "a check of the tool or type: Tool.from_function(…, check=…), or a pydantic validator"
@@ -79,7 +79,7 @@ IN_CALLS: Mapping[str, str] = MappingProxyType(
 IN_RUNS: Mapping[str, str] = MappingProxyType(
     _each(_ITERATIONS, "max_turns", "max_iterations", "max_steps", "recursion_limit")
     | _each("after=, an earlier run", "message_history", "previous_run")
-    | _each("sessions=, where runs are kept", "checkpointer", "session_store", "session")
+    | _each("sessions=, a store of runs", "checkpointer", "session_store", "session")
     | _each("loop=LoopPolicy(max_tokens_total=…)", "usage_limits")
     | _each("context=, which tools take as a parameter", "deps", "run_context")
     | _each("agent=, an AgentContext", "starting_agent")
@@ -103,7 +103,7 @@ IN_TOOLS: Mapping[str, str] = MappingProxyType(
     | _each("name", "name_override", "title", "tool_name")
     | _each("check, a function of the arguments", "validator", "args_validator", "validate")
     | _each("timeout", "tool_timeout", "deadline")
-    | _each("max_retries= of wrap(): a call that does not fit is retried", "retries", "max_retries")
+    | _each("max_retries= of wrap(), which retries invalid calls", "retries", "max_retries")
     | _each("needs_approval", "requires_approval", "approval")
     | _each("extra", "additional_properties", "allow_extra")
 )
@@ -165,7 +165,7 @@ ON_RUNS: Mapping[str, str] = MappingProxyType(
 
 
 def meant_by(name: str, table: Mapping[str, str], known: Iterable[str] = ()) -> str:
-    """Return what was meant by a name as ``; did you mean …?``, empty where nothing is near."""
+    """Return ``; did you mean …?`` for an unknown name; empty if no name is similar."""
     if name in table:
         return f"; {table[name]}"
 
@@ -176,7 +176,7 @@ def meant_by(name: str, table: Mapping[str, str], known: Iterable[str] = ()) -> 
 def refuse_unknown(
     place: str, given: Iterable[str], table: Mapping[str, str], known: Iterable[str]
 ) -> None:
-    """Raise TypeError for the first keyword that a place does not take, with what was meant."""
+    """Raise TypeError for the first unknown keyword, with the keyword that was meant."""
     known = list(known)
     for name in given:
         if name not in known:
@@ -186,7 +186,7 @@ def refuse_unknown(
 
 
 def refuse_foreign(place: str, given: Iterable[str], table: Mapping[str, str]) -> None:
-    """Raise TypeError for a keyword of another library, where any keyword may be the API's."""
+    """Raise TypeError for a keyword of another library; any other keyword may be the API's own."""
     for name in given:
         if name in table:
             meant = meant_by(name, table)
@@ -194,12 +194,12 @@ def refuse_foreign(place: str, given: Iterable[str], table: Mapping[str, str]) -
 
 
 def _names_one(words: str, known: Iterable[str]) -> bool:
-    """Return whether a hint names a keyword that is known."""
+    """Return whether a hint contains a known keyword."""
     return not set(re.findall(r"\w+", words)).isdisjoint(known)
 
 
 def with_meant(error: TypeError, table: Mapping[str, str], known: Iterable[str]) -> TypeError:
-    """Return an error of an unknown keyword with what was meant, any other error as it is."""
+    """Add what was meant to the error of an unknown keyword; return any other error unchanged."""
     found = _UNEXPECTED.search(str(error))
     if found is None or "Did you mean" in str(error):
         return error
@@ -209,16 +209,16 @@ def with_meant(error: TypeError, table: Mapping[str, str], known: Iterable[str])
 
 
 def no_attribute(kind: str, name: str, table: Mapping[str, str], known: Iterable[str]) -> NoReturn:
-    """Raise AttributeError for a name that an object lacks, with what was meant."""
-    # Python and its tools look for names of their own on every object
+    """Raise AttributeError for an unknown name, with the name that was meant."""
+    # no hint for private names: Python and its tools look them up on every object
     meant = "" if name.startswith("_") else meant_by(name, table, known)
     raise AttributeError(f"{kind} has no attribute {name!r}{meant}", name=name)
 
 
 def with_hints(table: Mapping[str, str]) -> Callable[[Kind], Kind]:
-    """Make the instances of a class answer an unknown attribute with the one that was meant.
+    """Make the instances of a class suggest the right attribute for an unknown one.
 
-    Type checkers do not see it: to them an unknown attribute stays an error.
+    Type checkers do not see this, so an unknown attribute is still an error to them.
     """
 
     def decorated(kind: Kind) -> Kind:
@@ -235,7 +235,7 @@ def with_hints(table: Mapping[str, str]) -> Callable[[Kind], Kind]:
 
 
 def helpful(table: Mapping[str, str]) -> Callable[[Kind], Kind]:
-    """Make a dataclass answer an unknown keyword with the one that was meant."""
+    """Make a dataclass suggest the right keyword for an unknown one."""
 
     def decorated(kind: Kind) -> Kind:
         made: Any = kind

@@ -1,4 +1,4 @@
-"""What one call comes to: replies, verdicts, and the record of its attempts.
+"""Results of a call: replies, verdicts, and the record of its attempts.
 
 The record never holds a credential.
 """
@@ -22,10 +22,7 @@ from strictreply.values._limits import JSON, MAX_NUMBER_DIGITS, JSONObject, utf8
 from strictreply.values._mistakes import ON_REPLIES, Kind, with_hints
 
 A_co = TypeVar("A_co", covariant=True, default=Any)
-"""The type of a contract's answers.
-
-It is ``str``, the contract's ``answer`` type, or JSON that fits its schema.
-"""
+"""The type of a contract's answers: ``str``, its ``answer`` type, or JSON that fits its schema."""
 
 Args_co = TypeVar("Args_co", covariant=True, default=Any)
 """The type of a call's arguments."""
@@ -35,9 +32,9 @@ REDACTED = "[redacted]"
 
 NOT_KEPT = "[not kept]"  # replaces the value of a keyword that may hold a credential
 MIN_CREDENTIAL_CHARS = 8
-"""The least length of a credential.
+"""The shortest text that is treated as a credential.
 
-A shorter one is a placeholder (``none``, ``EMPTY``), and its letters may occur anywhere.
+A shorter one is a placeholder (``none``, ``EMPTY``), whose letters may occur anywhere.
 """
 
 _MIN_UNNAMED_CHARS = 12
@@ -61,10 +58,10 @@ _UNGUESSABLE = re.compile(r"(?=\S*[0-9])(?=\S*[A-Za-z])\S+")
 
 
 def _subscriptable(kind: Kind) -> Kind:
-    """Let instances of a frozen class be made by ``ToolCall[Refund](…)``, too.
+    """Allow ``ToolCall[Refund](…)`` to create instances of a frozen class.
 
-    Python notes the parameters on them, and expects an AttributeError where that is refused; before
-    3.12 a frozen class with slots refuses it by a TypeError.
+    Python tries to set the type parameters on each instance, and ignores only an AttributeError.
+    Before 3.12 a frozen class with slots raises a TypeError instead.
     """
     made: Any = kind
 
@@ -79,27 +76,29 @@ def _subscriptable(kind: Kind) -> Kind:
 @_subscriptable
 @dataclass(frozen=True, slots=True)
 class ToolCall(Generic[Args_co]):
-    """One call of a declared tool, its arguments valid for that tool.
+    """One call of a declared tool, with arguments that are valid for that tool.
 
-    ``args`` is an instance of the tool's pydantic model for a tool made from a model or a function,
-    else a dict. ``id`` is the provider's call id, or None in the text channel, which has none.
-
-    To type checkers ``args`` is what the program says: Any by default, since the model of a
-    function's arguments has no name to write, narrowed by ``case ToolCall(args=Refund() as
-    refund)``, and ``Refund`` in a ``ToolCall[Refund]``, as which any call may be passed on.
+    For type checkers ``args`` is Any by default. ``case ToolCall(args=Refund() as refund)`` narrows
+    it to ``Refund``, and so does the annotation ``ToolCall[Refund]``.
     """
 
     tool: str
+    """The name of the tool."""
     args: Args_co
+    """The arguments: an instance of the tool's pydantic model, or a dict for a tool without one.
+
+    A tool made from a function has such a model, too.
+    """
     id: str | None = None
+    """The provider's id of the call; None in the text channel, where calls have no ids."""
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """This call alone: every reply has its calls under this name."""
+        """The calls of the reply: this one."""
         return (self,)
 
     def to_dict(self) -> JSONObject:
-        """Return the call as JSON, typed arguments included; the id only when there is one."""
+        """Return the call as JSON, typed arguments included; without an id that is None."""
         written = {"tool": self.tool, "args": to_jsonable_python(self.args, by_alias=True)}
         return written if self.id is None else written | {"id": self.id}
 
@@ -107,9 +106,10 @@ class ToolCall(Generic[Args_co]):
 @with_hints(ON_REPLIES)
 @dataclass(frozen=True, slots=True)
 class ToolCalls:
-    """Several native calls of one message, in the model's order; only with ``parallel=True``."""
+    """Several native calls of one message; only with ``parallel=True``."""
 
     calls: tuple[ToolCall, ...]
+    """The calls, in the model's order."""
 
     def to_dict(self) -> JSONObject:
         """Return the calls as JSON."""
@@ -120,72 +120,73 @@ class ToolCalls:
 @_subscriptable
 @dataclass(frozen=True, slots=True)
 class DirectAnswer(Generic[A_co]):
-    """An answer to the user: a str, or an instance of the contract's ``answer`` type or schema."""
+    """An answer to the user."""
 
     answer: A_co
+    """A str, an instance of the contract's ``answer`` type, or JSON that fits its schema."""
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """No call."""
+        """The calls of the reply: none."""
         return ()
 
     def to_dict(self) -> JSONObject:
-        """Return the answer as JSON, a typed one included."""
+        """Return the answer as JSON; a typed answer is serialized."""
         return {"answer": to_jsonable_python(self.answer, by_alias=True)}
 
 
 AssistantReply: TypeAlias = ToolCall | ToolCalls | DirectAnswer[A_co]
-"""Everything a contract lets through (requirement T3)."""
+"""Every reply that a contract accepts is one of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Valid(Generic[A_co]):
-    """The reply fits the contract.
-
-    ``lenient`` names each way of servers that was read as the API's, and each step that an
-    opted-in ``extraction`` took.
-    """
+    """The verdict on a reply that fits the contract."""
 
     reply: AssistantReply[A_co]
+    """The typed reply."""
     lenient: tuple[str, ...] = ()
+    """Names of the lenient steps that were needed to read the reply; see ``Attempt.lenient``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """The reply does not fit; ``issues`` holds every fault found, at least one."""
+    """The verdict on a reply that does not fit the contract."""
 
     issues: tuple[Issue, ...]
+    """Every fault that was found, at least one."""
     lenient: tuple[str, ...] = ()
+    """Names of the lenient steps that were needed to read the reply; see ``Attempt.lenient``."""
 
     @property
     def summary(self) -> str:
-        """All faults on one line, ``dotted.path: message`` joined by semicolons (T37)."""
+        """All faults on one line: ``dotted.path: message``, joined by semicolons."""
         return "; ".join(issue.dotted for issue in self.issues)
 
 
 Verdict: TypeAlias = Valid[A_co] | Invalid
 
 
-# The depth of a copy of a request: far beyond any that can be sent, short of Python's own limit.
+# The deepest copy of a request: far deeper than any real one, below Python's own recursion limit.
 MAX_DEPTH = 200
 # The least integer that ``str`` and ``json.dumps`` refuse to print.
 _ENDLESS: int = 10**MAX_NUMBER_DIGITS
-# The largest count that is believed: JSON has no larger exact integer (RFC 7493 section 2.2).
+# The largest count that is trusted: larger integers are not exact in JSON (RFC 7493 section 2.2).
 MAX_TOKENS = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class UsageNames:
-    """Where an API writes the tokens of a response."""
+    """The names under which an API reports the tokens of a response."""
 
     prompt: str
-    """The member for those of the request."""
+    """The member for the tokens of the request."""
     completion: str
-    """The member for those of the reply."""
+    """The member for the tokens of the reply."""
     total: str
-    """The member for those of both; empty where the API writes no sum."""
+    """The member for the sum of both; empty if the API has none."""
     holder: str = "usage"
-    """The member of a response that holds the others."""
+    """The member of the response that contains the others."""
     prompt_beside: tuple[str, ...] = ()
     """The members for tokens of the request that ``prompt`` does not count, such as cached ones."""
 
@@ -196,18 +197,18 @@ class UsageNames:
 
 
 OUR_NAMES = UsageNames("prompt_tokens", "completion_tokens", "total_tokens")
-"""The names of the counts in our own form, which is that of chat completions."""
+"""The names of the counts in strictreply's own form, the same as in chat completions."""
 
-TOKEN_BYTES = 4  # of JSON, where the provider counts no tokens
+TOKEN_BYTES = 4  # of JSON, for an estimate when the provider reports no tokens
 _COUNTS = operator.attrgetter(*OUR_NAMES.counts)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as the provider counted them.
+    """Tokens, as the provider counted them.
 
-    Where it did not say they are estimated: four bytes of the JSON of a request, or of the message
-    that came, are a token, rounded up. They are zero where no message came.
+    If the provider does not report them, they are estimated: one token for every four bytes of the
+    JSON of the request and of the reply, rounded up. Without a reply they are zero.
     """
 
     prompt_tokens: int = 0
@@ -217,18 +218,18 @@ class Usage:
     total_tokens: int = 0
     """Tokens of both."""
     is_estimate: bool = False
-    """Whether the counts are estimated."""
+    """Whether any of the counts is estimated."""
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the sum of two counts, which is an estimate where one of them is."""
+        """Return the sum; it is an estimate if one of the two is."""
         prompt, answer, total = map(operator.add, _COUNTS(self), _COUNTS(other))
         return Usage(prompt, answer, total, self.is_estimate or other.is_estimate)
 
     @classmethod
     def of(cls, response: JSON, names: UsageNames = OUR_NAMES) -> Usage:
-        """Read the usage of a response under its API's ``names``.
+        """Return the usage of a response, read by the ``names`` of its API.
 
-        Anything that is not a count up to 2^53 - 1 is read as zero.
+        Anything but an integer from 0 to 2^53 - 1 is read as zero.
         """
         usage = response.get(names.holder) if isinstance(response, dict) else None
         if not isinstance(usage, dict):
@@ -245,10 +246,11 @@ class Usage:
     def with_estimates(
         self, response: JSON, sent: object, came: object, names: UsageNames = OUR_NAMES
     ) -> Usage:
-        """Return the counts with estimates of those that the provider left out.
+        """Return the counts, with estimates for those that the provider left out.
 
         ``sent`` and ``came`` are the JSON of the request and of the message. A count of zero is
-        believed beside another one, and a sum that is told alone is shared out by the estimates.
+        trusted if another count is not zero. If the provider reports only a sum, it is divided in
+        proportion to the estimates.
         """
         usage = response.get(names.holder) if isinstance(response, dict) else None
         said = usage if isinstance(usage, dict) and self.total_tokens else {}
@@ -272,13 +274,13 @@ class Usage:
 
 
 def _estimate(value: object) -> int:
-    """Return the tokens of a JSON value: its bytes as JSON, four a token, rounded up."""
+    """Return the estimated tokens of a JSON value: one for every four bytes of JSON, rounded up."""
     written = json.dumps(value, ensure_ascii=False, default=_written, skipkeys=True)
     return -(-utf8_size(written) // TOKEN_BYTES)
 
 
 def _written(value: object) -> JSON:
-    """Return an object of the SDK's as it is sent, the name of its type for any other."""
+    """Return an SDK object as the JSON that is sent; any other object as the name of its type."""
     dump = getattr(value, "model_dump", None)
     if not callable(dump) or isinstance(value, type):
         return type_name(value)
@@ -286,7 +288,7 @@ def _written(value: object) -> JSON:
     try:
         return cast("JSON", dump(mode="json", exclude_unset=True, warnings=False))
     except (TypeError, ValueError):
-        return type_name(value)  # it holds what is not JSON
+        return type_name(value)  # some part of it is not JSON
 
 
 def _count(value: object) -> int:
@@ -300,14 +302,14 @@ def _is_told(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoppedEarly:
-    """Where a stream was closed, as nothing that could follow would have made its reply valid."""
+    """Where a stream was closed early, because its reply could no longer become valid."""
 
     at: int
-    """The bytes of the reply that had come."""
+    """The bytes of the reply that had been received."""
     saved: int | None = None
-    """The tokens that the rest of a valid reply would have taken at least; None when unknown.
+    """The least number of tokens that a valid reply would still have needed; None if unknown.
 
-    Four characters are a token.
+    Four characters count as a token.
     """
 
 
@@ -315,83 +317,82 @@ class StoppedEarly:
 class Attempt:
     """One request to the model and its outcome.
 
-    The request and the raw reply stay out of ``repr``: they hold the prompt and what the model
-    wrote.
+    ``repr`` leaves out the request and the raw reply, which hold the prompt and the model's words.
     """
 
     number: int
     """Position of the attempt, counted from 1."""
     request: Mapping[str, Any] = field(repr=False)
-    """The request, without how it was sent.
+    """The request, without transport settings.
 
     The values of ``extra_headers``, ``extra_query``, ``extra_body`` and of every keyword named like
-    a credential are replaced by ``"[not kept]"``. JSON has it only where raw replies are requested.
+    a credential are replaced by ``"[not kept]"``. ``to_dict`` includes it only with ``raw=True``.
     """
     raw: JSON = field(default=None, repr=False)
-    """The unchanged response; None when the transport failed.
+    """The unchanged response; None if the transport failed.
 
-    JSON has it only where raw replies are requested.
+    ``to_dict`` includes it only with ``raw=True``.
     """
     issues: tuple[Issue, ...] = ()
-    """The faults of the reply; empty when it was accepted, or when the transport failed."""
+    """The faults of the reply; empty if it was accepted, or if the transport failed."""
     failure: str | None = None
-    """How the transport failed; None when a response came."""
+    """How the transport failed; None if a response was received."""
     correction: str | None = field(default=None, repr=False)
-    """The text that asked for this attempt; None for the first request and a plain resend."""
+    """The correction that requested this attempt; None for the first request and a plain resend."""
     tier: int = 0
     """How far the correction had escalated, from 1; 0 without a correction."""
     scope: str | None = None
-    """The part that alone was requested again; None for a whole reply.
+    """The part of the reply that was requested again; None for a whole reply.
 
-    It is tools, the pointer to a value inside an answer, or a tool and a pointer into its
+    It names tools, a JSON Pointer to a value in the answer, or a tool and a pointer into its
     arguments.
     """
     lenient: tuple[str, ...] = ()
     """Names of the lenient steps that were needed to read the reply.
 
-    They are the deviations of servers that were accepted (``dialects`` of a contract), and the
-    steps that an opted-in extraction took.
+    They are accepted deviations of servers (``dialects`` of a contract) and the steps of an
+    ``extraction`` that you enabled.
     """
     dropped_params: tuple[str, ...] = ()
-    """The keywords that strictreply had added and the endpoint refused.
+    """The keywords that strictreply added and the endpoint rejected.
 
     The next attempt is the same request without them.
     """
     stopped_early: StoppedEarly | None = None
-    """Where the stream was closed before its end; None when it was not."""
+    """Where strictreply closed the stream before its end; None if it did not."""
     usage: Usage = Usage()
-    """The tokens as the provider counted them, else estimated: four bytes are a token."""
+    """The tokens as the provider counted them, or an estimate."""
     seconds: float = 0.0
-    """Seconds that the call took."""
+    """How long the request took, in seconds."""
     escalation: str | None = None
-    """The step of the policy that was applied last; None when none was.
+    """The step of the policy that was applied last; None if none was.
 
     It is ``forced_tool``, ``response_format``, ``constrained_call``, ``model:<name>``, ``human`` or
     ``keywords``.
     """
     api: str = "chat"
-    """The API that was asked: ``chat``, ``responses`` or ``messages``."""
+    """The API of the request: ``chat``, ``responses`` or ``messages``."""
     reply_at: str = ""
-    """Pointer to the reply in the response; empty for the whole of it.
+    """JSON Pointer to the reply in the response; empty if the whole response is the reply.
 
-    JSON has it only where raw replies are requested.
+    ``to_dict`` includes it only with ``raw=True``.
     """
     observed: bool = False
-    """Whether the reply was handed on though it does not fit: its faults were only observed."""
+    """Whether the caller got a reply that does not fit, because faults are only observed."""
 
     def __post_init__(self) -> None:
-        # here, because every watcher, pickle and explanation takes the request from an attempt
+        # here, because all watchers, pickles and explanations read the request from an attempt
         object.__setattr__(self, "request", without_transport(self.request))
 
     @property
     def accepted(self) -> bool:
-        """Whether this attempt's reply fits, and was let through."""
+        """Whether the reply of this attempt fits the contract."""
         return not self.issues and self.failure is None
 
     def to_dict(self, *, raw: bool = False) -> JSONObject:
         """Return the attempt as JSON-safe values.
 
-        The request and the raw reply are in it only when ``raw`` is true.
+        ``raw=True`` includes the request and the raw reply.
         """
         record: dict[str, Any] = {
             "number": self.number,
@@ -418,27 +419,27 @@ class Attempt:
 
 
 def plain_request(request: Mapping[str, object]) -> dict[str, JSON]:
-    """Copy a request into what JSON can hold."""
+    """Copy a request, with every value as JSON."""
     return {name: plain(value) for name, value in request.items()}
 
 
 def type_name(value: object) -> str:
-    """Return the type of a value, in angle brackets."""
+    """Return the name of a value's type, in angle brackets."""
     return f"<{type(value).__name__}>"
 
 
 def plain(
     value: object, *, other: Callable[[object], str] = type_name, above: tuple[int, ...] = ()
 ) -> JSON:
-    """Copy mappings and sequences into dicts and lists, and scalars as exactly str, int and float.
+    """Copy a value as plain JSON: dicts, lists, and exactly str, int and float.
 
-    ``other`` writes what JSON cannot hold. A value inside itself, or more than 200 levels deep,
-    becomes the name of its type, as does an integer that Python refuses to print; ``above`` holds
-    the identities of the values around this one.
+    ``other`` converts what JSON cannot hold. A value that contains itself, one more than 200 levels
+    deep, and an integer that Python refuses to print become the names of their types. ``above``
+    has the identities of the containers around this value.
     """
     if value is None or isinstance(value, bool):
         return value
-    # out of its subclass: a member of an Enum pickles as its class, which a reader may not have
+    # not as a subclass: a member of an Enum would pickle as its class, which a reader may not have
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -467,7 +468,7 @@ def _key(name: object) -> str:
 
 
 def total_usage(attempts: tuple[Attempt, ...]) -> Usage:
-    """Return the tokens of all attempts together."""
+    """Return the sum of the tokens of all attempts."""
     return sum((attempt.usage for attempt in attempts), Usage())
 
 
@@ -486,10 +487,10 @@ def _is_amount(value: object) -> bool:
 
 
 def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -> JSONObject:
-    """Return what providers wrote of their tokens, of all attempts together.
+    """Return the sum of what the provider reported as usage in all attempts.
 
-    Amounts are added up, those of details and costs too; of anything else the last is taken.
-    Estimates of ours are no part of it.
+    All amounts are added, details and costs included. Of any other value the last one is returned.
+    Estimates are not included.
     """
     written: JSONObject = {}
     counted = Usage()
@@ -498,7 +499,7 @@ def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -
         written = _added(written, usage)
         counted += Usage.of(attempt.raw, names)
 
-    # of an API without a sum each count is one of those that were added
+    # an API without a sum has no other counts than those that were added
     return (
         written
         if not names.total
@@ -507,10 +508,9 @@ def summed_usage(attempts: tuple[Attempt, ...], names: UsageNames = OUR_NAMES) -
 
 
 def without_transport(request: Mapping[str, object]) -> Mapping[str, object]:
-    """Return a request without what may be a credential.
+    """Return a request in which ``"[not kept]"`` replaces every value that may be a credential.
 
-    The values of the transport's keywords, and of those named like a credential, are replaced by
-    ``"[not kept]"``.
+    These are the transport's keywords, and keywords named like a credential.
     """
     hidden = {name for name in request if _may_be_credential(name)}
     if not hidden:
@@ -524,13 +524,13 @@ def _may_be_credential(name: str) -> bool:
 
 
 def without_credentials(words: str, cause: BaseException) -> str:
-    """Return ``words`` without the credentials that the request of ``cause`` was sent with.
+    """Return a text without the credentials of the request that caused an exception.
 
-    Servers repeat them in what they answer.
+    Servers repeat credentials in their error messages.
     """
     try:
         request = getattr(cause, "request", None)
-    except RuntimeError:  # HTTP libraries raise it where an exception was given no request
+    except RuntimeError:  # HTTP libraries raise it if the exception has no request
         return words
 
     for secret in credentials_of(request):
@@ -539,11 +539,10 @@ def without_credentials(words: str, cause: BaseException) -> str:
 
 
 def credentials_of(request: object) -> tuple[str, ...]:
-    """Return what may be a credential in the headers and the address of an HTTP request.
+    """Return the possible credentials in the headers and the URL of an HTTP request, longest first.
 
-    Under a name such as ``authorization`` these are the value and each part of it; under any other
-    name, a value of at least twelve characters with letters and digits, and no blank. The longest
-    stands first.
+    Under a name such as ``authorization`` these are the value and each part of it. Under any other
+    name, it is a value of at least twelve characters with letters and digits, and without a space.
     """
     named: list[tuple[str, str]] = []
     headers = getattr(request, "headers", None)

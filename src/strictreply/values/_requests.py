@@ -1,7 +1,7 @@
-"""What a call asks for, in no API's form: read by a wire, and written by it into a body.
+"""A request, independent of any API: a wire reads it, and writes it into a body.
 
-The names by which attempts report what we add to requests are those of chat completions on every
-API, as the places in a reply are.
+Attempts report what strictreply adds to a request by the names of chat completions, on every API.
+The places in a reply are named in the same way.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Any, Final, Protocol, Self
 from strictreply.values._limits import JSON, JSONObject, Message
 
 CHOICE: Final = "tool_choice"
-"""The choice of tools."""
+"""Name of the tool choice."""
 
 PARALLEL: Final = "parallel_tool_calls"
-"""Whether several calls at once are allowed."""
+"""Name of the permission to make several calls in one reply."""
 
 FORMAT: Final = "response_format"
-"""The format of the answer."""
+"""Name of the format of the answer."""
 
 USAGE: Final = "stream_options"
-"""That a stream reports its usage."""
+"""Name of the request for usage in a stream."""
 
 STRICT: Final = "strict"
-"""A strict mode. What is added has this name, a colon, and what stands for the schemas sent."""
+"""Name of a strict mode. An addition is named by it, a colon, and a key for the schemas sent."""
 
 SHAPING: Final[tuple[str, ...]] = (CHOICE, PARALLEL, FORMAT)
-"""What shapes a verdict, beside the tools."""
+"""The parts of a request that shape the verdict, in addition to the tools."""
 
 
 class Declared(Protocol):
-    """A tool as a request declares it."""
+    """A tool that a request declares."""
 
     @property
     def name(self) -> str:
@@ -41,20 +41,20 @@ class Declared(Protocol):
 
     @property
     def definition(self) -> JSONObject:
-        """The tool as chat completions declare it, shared: nobody changes it."""
+        """The tool in the form of chat completions; shared, so do not change it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which tools a request demands."""
+    """The tool choice of a request."""
 
     mode: str = "auto"
     """``auto``, ``required`` or ``none``, or another word of the caller's."""
     tool: str = ""
-    """The one tool that must be called; empty where the mode says what is demanded."""
+    """The one tool that must be called; empty if only the mode counts."""
     allowed: tuple[str, ...] | None = None
-    """The tools that may be called of those that are declared; None for all."""
+    """Which of the declared tools may be called; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,65 +64,65 @@ class AnswerFormat:
     kind: str
     """``text``, ``json_object`` or ``json_schema``."""
     schema: JSON = None
-    """The schema of the answer; None where none is said."""
+    """The schema of the answer; None if the format has none."""
     name: str | None = None
-    """What the schema is called."""
+    """The name of the schema."""
     others: tuple[str, ...] = ()
-    """The names of what else is said of the schema."""
+    """The names of the other members next to the schema."""
     source: JSONObject | None = field(default=None, compare=False)
-    """The format as the caller wrote it, which its wire alone reads; None for one of ours."""
+    """The format as the caller wrote it, read only by its wire; None if strictreply made it."""
     is_strict: bool = False
-    """Whether its strict mode is asked for, of one of ours."""
+    """Whether a format that strictreply made requests strict mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request: what its caller said, and what a contract and a correction add to it."""
+    """One request: the caller's part, and what a contract and a correction add to it."""
 
     source: JSONObject = field(default_factory=dict[str, Any])
-    """The caller's keywords but for those below, which their wire alone reads."""
+    """The caller's other keywords, read only by their wire."""
     model: object = None
-    """The model that is asked."""
+    """The model."""
     conversation: list[Any] = field(default_factory=list[Any])
-    """The caller's turns, as their API has them."""
+    """The caller's turns, in the form of their API."""
     prefill: str = ""
-    """The text with which the caller has begun the reply, which comes without it."""
+    """The beginning of the reply, if the caller wrote it; the model's reply does not repeat it."""
     behind: tuple[Message, ...] = ()
-    """The turns behind them: a bad reply and its correction."""
+    """The turns after the caller's: an invalid reply and its correction."""
     instructions: str = ""
-    """What we add to the caller's own instructions; empty for nothing."""
+    """What strictreply adds to the caller's instructions; may be empty."""
     given_tools: object = None
-    """The tools that the caller declares, of any kind; None where the contract has them."""
+    """The tools that the caller declares, of any kind; None if they come from the contract."""
     elsewhere: tuple[JSONObject, ...] = ()
-    """The tools that are declared in another place of the request, which is sent as it is."""
+    """The tools declared in another part of the request, which is sent unchanged."""
     tools: tuple[Declared, ...] = ()
     """The tools that are declared to the model."""
     choice: Choice | None = None
-    """Which tools are demanded; None where nothing is said."""
+    """The tool choice; None if the request has none."""
     parallel: object = None
-    """Whether several calls at once are allowed; None where nothing is said."""
+    """Whether one reply may hold several calls; None if the request does not say."""
     format: AnswerFormat | type | None = None
-    """The format of the answer, or the caller's type of it; None where nothing is said."""
+    """The format of the answer, or the caller's type for it; None if the request has none."""
     limits: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
-    """What limits the tokens of the reply, by the keywords of the API."""
+    """Limits on the tokens of the reply, by the keywords of the API."""
     is_stream: bool = False
-    """Whether a stream is asked for."""
+    """Whether the request is for a stream."""
     wants_usage: bool | None = None
-    """Whether the caller wants the usage in a stream; None where nothing is said."""
+    """Whether the caller wants the usage in a stream; None if the request does not say."""
     asks_usage: bool = False
-    """Whether we ask for the usage in a stream."""
+    """Whether strictreply requests the usage in a stream."""
     is_kept: bool = False
-    """Whether the server keeps each reply in a conversation: none is put together of several."""
+    """Whether the server keeps each reply in a conversation, so replies cannot be merged."""
     is_stored: bool = True
     """Whether the server may store the reply."""
     follows: str | None = None
-    """The id of the stored response that the conversation continues; None for none."""
+    """The id of the stored response that this request continues; None if there is none."""
     keywords: JSONObject = field(default_factory=dict[str, Any])
-    """The keywords of the API that a policy sends in place of the caller's."""
+    """Keywords of the API that a policy sends in place of the caller's."""
     added: frozenset[str] = frozenset()
-    """The names of what is ours in it, and may be left out where the endpoint refuses it."""
+    """Names of what strictreply added; it is left out if the endpoint rejects it."""
     undressed: Request | None = field(default=None, repr=False)
-    """The same request with its schemas as they are declared; None where they are sent so."""
+    """The same request with its schemas as declared; None if they are already sent as declared."""
 
     @property
     def turns(self) -> list[object]:
@@ -131,11 +131,11 @@ class Request:
 
     @property
     def is_strict(self) -> bool:
-        """Whether a strict mode is asked for, with schemas in the form that it takes."""
+        """Whether strict mode is requested, with schemas converted for it."""
         return any(name.startswith(STRICT) for name in self.added)
 
     def without(self, names: Collection[str]) -> Self:
-        """Return the same request without these additions of ours."""
+        """Return the same request without these additions of strictreply's."""
         held = self
         if self.undressed is not None and any(name.startswith(STRICT) for name in names):
             held = replace(self, tools=self.undressed.tools, format=self.undressed.format)
@@ -151,7 +151,7 @@ class Request:
 
 
 class Definitions(list[JSONObject]):
-    """The definitions of declared tools as a body has them.
+    """The definitions of declared tools in a body: plain JSON, shared with the tools.
 
-    They are plain JSON that belongs to the tools: nobody may change it.
+    Do not change it.
     """

@@ -1,6 +1,6 @@
-"""How an API spells a reply: one module for each API, by the names that ``api=`` takes.
+"""The formats of the APIs: one wire for each API, by its name for ``api=``.
 
-The packages that judge replies know none of them.
+The packages that judge replies are independent of any API.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from strictreply.wires._wire import Wire
 Api: TypeAlias = Literal["chat", "responses", "messages"]
 
 ReplyPart: TypeAlias = Literal["name", "arguments", "text", "other"]
-"""What of a reply is shown: a tool's name, a call's arguments, words, or what is none of these."""
+"""A part of a reply that is displayed: a tool's name, arguments, text, or anything else."""
 
 WIRES: dict[str, Wire] = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES_API}
 """The known APIs, by name."""
 
 
 def register_api(wire: Wire) -> None:
-    """Make an API known under the name of its wire; raise ContractError where one has that name."""
+    """Register an API under the name of its wire; raise ContractError if the name is taken."""
     if WIRES.setdefault(wire.name, wire) is not wire:
         raise ContractError(
-            f"another API is registered as {wire.name!r}; give this wire a name of its own"
+            f"another API is already registered as {wire.name!r}; give this wire another name"
         )
 
 
@@ -43,20 +43,20 @@ def wire_named(api: object) -> Wire:
 
 
 def wire_of(response: object) -> Wire:
-    """Return the wire that recognises a response which came without a word of its API.
+    """Return the wire for a response whose API is not named.
 
-    That of chat completions where none does: it says what is wrong.
+    If no wire recognises it, return that of chat completions, which reports what is wrong.
     """
-    # the first is the loosest: it takes a bare message
+    # the first wire is the most tolerant: it accepts a bare message
     last_first = reversed(tuple(WIRES.values()))
     return next((wire for wire in last_first if wire.recognises(response)), CHAT)
 
 
 def wire_for(request: Mapping[str, object], responses: Iterable[object] = ()) -> Wire:
-    """Return the wire of a request which came without a word of its API.
+    """Return the wire for a request whose API is not named.
 
-    It holds the wire's conversation. Where several have that keyword, a response to it tells them
-    apart, or what else the request holds.
+    The keyword of the conversation decides. If several wires have that keyword, a response decides,
+    or the other keywords of the request.
     """
     known = [wire for wire in WIRES.values() if wire.conversation in request]
     for wire in reversed(known):
@@ -69,22 +69,22 @@ def wire_for(request: Mapping[str, object], responses: Iterable[object] = ()) ->
 
 
 def called_tool(raw: JSON, api: str) -> str | None:
-    """Return the name of the tool that a response calls first, made up or not; None for none."""
+    """Return the name of the tool that a response calls first, declared or not; None for none."""
     draft = wire_named(api).draft_in(raw)
     name = draft.calls[0].name if draft is not None and draft.calls else None
     return name if isinstance(name, str) else None
 
 
 def show_whole(value: object, _part: ReplyPart) -> str:
-    """Show a part of a reply as it came, printable."""
+    """Show a part of a reply in full, printable."""
     return printable(value) if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def excerpt(raw: JSON, api: str, show: Callable[[object, ReplyPart], str] = show_whole) -> str:
-    """Show the heart of a response, printable.
+    """Return the reply in a response as printable text.
 
-    That is the calls as ``name(arguments)``, else the refusal or the content; ``show`` writes each
-    part of it.
+    It is the calls as ``name(arguments)``, else the refusal or the content. ``show`` formats each
+    part.
     """
     draft = wire_named(api).draft_in(raw)
     if draft is None:

@@ -1,6 +1,6 @@
 """The Messages API (Anthropic's API reference; the same on Bedrock, Vertex, Foundry and gateways).
 
-Its messages are opened, bad endings are refused, and fixed replies are put back into them.
+The module reads its messages, rejects bad endings, and writes fixed replies back.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ _ADDITIONS: Mapping[str, tuple[str, ...]] = {
         "schema is too complex",
     ),
 }
-"""What endpoints refuse of what we add, and their words for it.
+"""Our additions that endpoints reject, with the words by which they do.
 
-Models before structured outputs refuse ``output_config.format``, and any model a schema that is
-too complex to compile; Fable and Mythos refuse a forced ``tool_choice`` (Anthropic, tool use).
+Models without structured outputs reject ``output_config.format``, and any model a schema that is
+too complex to compile; Fable and Mythos reject a forced ``tool_choice`` (Anthropic, tool use).
 """
 
 
 _ORDINARY = ("end_turn", "tool_use", "stop_sequence")
-"""The reasons of an ordinary end."""
+"""The finish reasons of an ordinary end."""
 
 _PAUSED = "pause_turn"
-"""The reason by which a turn goes on when it is sent back as it came (Anthropic, server tools)."""
+"""The reason of a turn that continues when it is sent back unchanged (Anthropic, server tools)."""
 
 
 def _recognises(value: object) -> bool:
-    """Return whether a value is a message or an error of this API, not of another one."""
+    """Return whether a value is a message or an error of this API."""
     if any(peek(value, name) is not None for name in ("choices", "output", "object")):
         return False
     if peek(value, "type") == "error":
@@ -84,7 +84,7 @@ def _recognises(value: object) -> bool:
 
 
 def _asks(request: Mapping[str, object]) -> bool:
-    """Return whether a request with messages has what chat completions have not."""
+    """Return whether a request with messages has keywords that chat completions do not have."""
     tools = request.get("tools")
     listed: list[object] = tools if isinstance(tools, list) else []
     has_tools = any(isinstance(peek(tool, "input_schema"), Mapping) for tool in listed)
@@ -99,7 +99,7 @@ def _is_whole(source: object) -> bool:
 
 
 def _error_in(response: object) -> object:
-    """Return the error that a response is or holds; None for a message."""
+    """Return the error in a response, or the response if it is an error; None for a message."""
     has_reply = peek(response, "type") == "message" or peek(response, "content") is not None
     return peek(response, "error") if has_reply else error_in(response)
 
@@ -123,7 +123,7 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     if code is not None:
         return refused(code, "/stop_reason", found=quote(_told_end(plain)))
     if not isinstance(reason, str | None):
-        expected = "one with a stop_reason of text"
+        expected = "a string as stop_reason"
         return refused(Code.ENVELOPE_MALFORMED, "/stop_reason", expected=expected)
 
     if isinstance(content, str) and needs_nothing is not None:
@@ -159,7 +159,7 @@ def _opened_blocks(
         promised=not PROMISING.isdisjoint(_reasons(plain)),
         lenient=lenient,
         is_exact=blocks is plain.get("content"),
-        # with a call it is the program's turn: the API takes no call back without its result
+        # after a call it is the program's turn: the API accepts no call back without its result
         is_paused=has_paused and not draft.calls,
         is_bare="id" not in plain and "stop_reason" not in plain,
         served=any(str(kind_of(block)).endswith("_tool_result") for block in blocks),
@@ -167,12 +167,12 @@ def _opened_blocks(
 
 
 def _said(blocks: list[Any]) -> list[Any]:
-    """Return the blocks of a turn without empty texts, which the API does not take back."""
+    """Return the blocks of a turn without empty texts, which the API does not accept back."""
     return [block for block in blocks if kind_of(block) != TEXT or peek(block, "text")]
 
 
 def _is_in_api_form(draft: Draft) -> bool:
-    """Return whether no row can apply, which is nearly always so."""
+    """Return whether certainly no row applies, which is the common case."""
     ids: set[str] = set()
     for call in draft.calls:
         id_ = call.id
@@ -190,7 +190,7 @@ def _is_in_api_form(draft: Draft) -> bool:
 def _in_api_form(
     draft: Draft, blocks: list[Any], needs_nothing: NeedsNothing
 ) -> tuple[list[Any], tuple[str, ...]]:
-    """Return blocks whose calls are read as those of any API, and the rows needed for that."""
+    """Return blocks with calls in the form of the API, and the rows that were needed."""
     message: JSONObject = {
         "role": "assistant",
         "content": None,
@@ -220,7 +220,7 @@ def _in_api_form(
 
 
 def _told_end(message: JSONObject) -> object:
-    """Return what is said of the end: the reason, with the words about a refusal."""
+    """Return the end of a message: the reason, with the details of a refusal."""
     details = message.get("stop_details")
     reason = message.get("stop_reason")
     said = [peek(details, name) for name in ("category", "explanation")]
@@ -230,7 +230,7 @@ def _told_end(message: JSONObject) -> object:
 
 def _misshapen(content: object) -> Iterator[Issue]:
     if not isinstance(content, list):
-        expected = "an array of blocks as its content"
+        expected = "an array of blocks as content"
         found = quote(content)
         yield Issue.of(Code.ENVELOPE_MALFORMED, "/content", expected=expected, found=found)
         return
@@ -238,7 +238,7 @@ def _misshapen(content: object) -> Iterator[Issue]:
     for index, block in enumerate(content):
         at = pointer("/content", index)
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-            expected = "a block with its type"
+            expected = "a block with a type"
             yield Issue.of(Code.ENVELOPE_MALFORMED, at, expected=expected, found=quote(block))
         elif block["type"] == "text" and not isinstance(block.get("text"), str | None):
             yield Issue.of(Code.REPLY_CONTENT, at, found=quote(block))

@@ -1,8 +1,8 @@
-"""A message as events: what of it has been passed on, and what is left.
+"""Writes a message as events, after the part that the caller already has.
 
-What is left of the stream that brought the accepted message is passed on as it came. Any other
-message is written anew behind what was told: a text goes on where it was shown up to, and the
-blocks that were told already are not told again.
+The rest of the stream that brought the accepted message is passed on unchanged. Any other message
+is written anew after what the caller has: its text continues, and blocks that were already sent are
+not repeated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from strictreply.wires._anthropic_turns import TEXT, kind_of
 from strictreply.wires._members import peek
 
 _OF_END = ("stop_reason", "stop_sequence", "stop_details", "container")
-"""The members of a message that its last delta says."""
+"""The members of a message that its last delta has."""
 
 _STREAMED: Mapping[str, JSON] = {
     "input": {},
@@ -35,11 +35,11 @@ _STREAMED: Mapping[str, JSON] = {
     "signature": "",
     "citations": None,
 }
-"""The members of a block that deltas bring, as they stand in its start."""
+"""The members of a block that deltas bring, with their values in its start."""
 
 
 class MessagesSent:
-    """How much of a message has been passed on as events.
+    """The part of a message that was passed on as events.
 
     See :class:`~strictreply.wires._wire.SentSoFar`.
     """
@@ -56,18 +56,18 @@ class MessagesSent:
         return "".join(self._texts)
 
     def begin(self) -> None:
-        """Begin with another stream."""
+        """Start another stream."""
         self._came = MessagesAssembly()
         self._left: list[JSON] = []
 
     def hold(self, event: JSON) -> None:
-        """Take an event that waits until the reply has passed."""
+        """Record an event that waits until the reply is accepted."""
         self._came.add(event)
         self._left.append(event)
 
     def add(self, event: JSON) -> None:
-        """Take an event that is passed on."""
-        # what was held before it may still wait, such as a ping
+        """Record an event that is passed on."""
+        # events held before it may still wait, such as a ping
         place = next((at for at, one in enumerate(self._left) if one is event), None)
         if place is None:
             self._came.add(event)
@@ -80,7 +80,7 @@ class MessagesSent:
             self._texts.append(self._told.text)
 
     def told_id(self, response: JSONObject) -> JSON:
-        """Return the id that was told; see :class:`~strictreply.wires._wire.SentSoFar`."""
+        """Return the id that the caller has; see :class:`~strictreply.wires._wire.SentSoFar`."""
         message = self._told.message or {}
         told = message.get("id")
         return None if told == response.get("id") else told
@@ -90,7 +90,7 @@ class MessagesSent:
         response: JSONObject,
         came: JSONObject | None,  # noqa: ARG002
     ) -> Iterator[JSONObject]:
-        """Yield the events that are left; see :class:`~strictreply.wires._wire.SentSoFar`."""
+        """Yield the remaining events; see :class:`~strictreply.wires._wire.SentSoFar`."""
         is_of_last = self._live in (None, self._came) and self._came.is_done
         if is_of_last and self._came.response() == response:
             for event in self._left:
@@ -125,7 +125,7 @@ class MessagesSent:
         yield {"type": STOP}
 
     def _rest_of_text(self, held: Block, left: list[Any]) -> str:
-        """Take what goes on with an open text from the first of the blocks that are left."""
+        """Remove the continuation of an open text from the first of the remaining blocks."""
         if held.kind != TEXT or not left or kind_of(left[0]) != TEXT:
             return ""
 
@@ -138,9 +138,9 @@ def _text_delta(index: int, text: str) -> JSONObject:
 
 
 def _not_told(blocks: list[Any], told: list[Block]) -> list[Any]:
-    """Return the blocks of a message without what of them was told.
+    """Return the blocks of a message without the part that the caller has.
 
-    Its text begins with the text that was told, as one or in other blocks.
+    Its text starts with that part, in one block or in several.
     """
     wholes = [held.whole() for held in told]
     skipped = sum(len(str(one.get("text") or "")) for one in wholes if kind_of(one) == TEXT)
@@ -160,7 +160,7 @@ def _not_told(blocks: list[Any], told: list[Block]) -> list[Any]:
 
 
 def events_of(block: JSONObject, index: int) -> Iterator[JSONObject]:
-    """Yield the events of a whole block, its members as the API streams them."""
+    """Yield the events of a whole block, with its members streamed like the API does."""
     begun = {
         name: _STREAMED[name] if name in _STREAMED and value else value
         for name, value in block.items()

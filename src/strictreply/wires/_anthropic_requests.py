@@ -1,8 +1,8 @@
-"""Requests of the Messages API, read into a :class:`Request` and written back.
+"""Reads requests of the Messages API into a :class:`Request`, and writes them back.
 
-Tools are read into the common form of a definition, and written in the API's own. A tool with a
-type of its own (``web_search_…``, ``bash_…``) is the API's: it is sent at its place as it came. One
-that the program itself runs is declared beside the others, so that its calls are known.
+Tools are converted to the common form of a definition, and back to the API's own. A tool with its
+own type (``web_search_…``, ``bash_…``) is one of the API's: it is sent unchanged at its place. If
+the program itself executes it, it is also declared, so that its calls are known.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from strictreply.wires._requests import format_of
 LIMIT = "max_tokens"
 _FORMAT = "format"
 _CONFIG = "output_config"
-_OLD_FORMAT = "output_format"  # of the beta, before output_config
-_OURS = "response_format"  # what our own methods take on every API
+_OLD_FORMAT = "output_format"  # of the beta API, before output_config
+_OURS = "response_format"  # keywords that strictreply's own methods accept on every API
 _PARALLEL = "disable_parallel_tool_use"
 _BESIDE = "in_extra_body"
 _TYPED = "typed_tools"
@@ -47,10 +47,10 @@ _ABOUT_REPLY = (
     LIMIT,
     "stream",
 )
-"""The keywords that are read, or changed in a retry, wherever they stand in the request."""
+"""The keywords that are read, or changed in a retry, anywhere in the request."""
 
 _LIFTED = ("model", "messages", "stream")
-"""Those that are keywords of every method, wherever the caller has them."""
+"""Keywords of every method, wherever the caller put them."""
 
 _MODES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
 _WORDS: Mapping[str, str] = {mode: word for word, mode in _MODES.items()}
@@ -63,11 +63,11 @@ _RUN_BY_SERVER = (
     "advisor_",
     "mcp_toolset",
 )
-"""How the types of the tools begin that the server runs (Anthropic, tool reference)."""
+"""The prefixes of the types of tools that the server executes (Anthropic, tool reference)."""
 
 
 def read_request(keywords: JSONObject) -> Request:
-    """Read the keywords of a request; raise ContractError for what no verdict could honour."""
+    """Read the keywords of a request; raise ContractError for what a verdict could not honour."""
     source = _with_body(keywords)
     conversation = _conversation(source)
     choice = source.pop(CHOICE, None)
@@ -88,7 +88,7 @@ def read_request(keywords: JSONObject) -> Request:
         format=_format_of(source),
         limits={LIMIT: source[LIMIT]} if LIMIT in source else {},
         is_stream=bool(source.get("stream")),
-        # the usage comes with each stream, unasked
+        # each stream has the usage, without a request for it
         wants_usage=False,
     )
 
@@ -100,13 +100,13 @@ def _with_body(keywords: JSONObject) -> JSONObject:
 
     said = {name: value for name, value in extra.items() if name in _ABOUT_REPLY}
     rest = {name: value for name, value in extra.items() if name not in said}
-    # most go back there: the SDK's method may not know them
+    # most of them are returned there, because the SDK's method may not know them
     beside = tuple(name for name in said if name not in _LIFTED)
     return keywords | said | {"extra_body": rest, _BESIDE: beside}
 
 
 def _conversation(source: JSONObject) -> list[Any]:
-    """Return the turns; instructions before the first go where the API has them."""
+    """Return the turns; instructions before the first move to the API's place for them."""
     messages: Any = source.get("messages")
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
@@ -128,7 +128,7 @@ def _is_instruction(turn: object) -> bool:
 
 
 def _instructed(system: Any, text: str) -> JSON:
-    """Set our instructions behind the caller's own."""
+    """Append our instructions to the caller's own."""
     if not system:
         return text
     if isinstance(system, str):
@@ -140,7 +140,7 @@ def _instructed(system: Any, text: str) -> JSON:
 def _read_tools(
     source: JSONObject, tools: Iterable[object]
 ) -> tuple[list[Any], tuple[JSONObject, ...]]:
-    """Return the tools of the caller's own in the common form, and those that the API knows."""
+    """Return the caller's own tools in the common form, and the tools that the API knows."""
     own: list[Any] = []
     typed: list[tuple[int, Any]] = []
     custom: set[str] = set()
@@ -176,7 +176,7 @@ def _is_run_by_program(tool: JSONObject) -> bool:
 
 
 def _as_declared(tool: JSONObject) -> JSONObject:
-    """Return a tool whose arguments the API alone knows: any object."""
+    """Return a tool whose arguments only the API knows: any object."""
     function = {
         "name": tool["name"],
         "parameters": {"type": "object", "additionalProperties": True},
@@ -185,7 +185,7 @@ def _as_declared(tool: JSONObject) -> JSONObject:
 
 
 def common_form(tool: JSONObject) -> JSONObject:
-    """Return a definition of the API in the common form, with its other members beside."""
+    """Return a definition of the API in the common form, with its other members."""
     function: JSONObject = {"name": tool.get("name")}
     for name in ("description", "strict"):
         if name in tool:
@@ -198,7 +198,7 @@ def common_form(tool: JSONObject) -> JSONObject:
 
 
 def api_form(definition: JSONObject) -> JSONObject:
-    """Return a definition in the common form as the API has it."""
+    """Return a definition in the common form in the form of the API."""
     function = {**definition["function"]}
     schema = function.pop("parameters", None) or {"type": "object"}
     tool: JSONObject = {"name": function.pop("name")}
@@ -240,7 +240,7 @@ def _format_of(source: JSONObject) -> AnswerFormat | type | None:
 
 
 def written_request(request: Request) -> JSONObject:
-    """Write a request as the API takes it."""
+    """Return a request in the form of the API."""
     body: JSONObject = {**request.source, "messages": request.turns, **request.limits}
     typed: Any = body.pop(_TYPED, [])
     custom: Any = body.pop(_CUSTOM, ())
@@ -251,7 +251,7 @@ def written_request(request: Request) -> JSONObject:
     if request.instructions:
         body["system"] = _instructed(body.get("system"), request.instructions)
 
-    # of these the text is kept, too, since nobody changes them
+    # the JSON text of these is kept, too, because nobody changes them
     tools: list[Any] = Definitions(map(_flat_form, request.tools))
     if typed or custom:
         known = {tool.get("name") for _, tool in typed}
@@ -285,7 +285,7 @@ def _written_tools(
 
 
 def _flat_form(tool: Declared) -> JSONObject:
-    """Return a declared tool as the API has it: the same object for the same definition."""
+    """Return a declared tool in the form of the API: the same object for the same definition."""
     definition = tool.definition
     kept = _FLAT.get(id(definition))
     if kept is None:
@@ -299,7 +299,7 @@ def _flat_form(tool: Declared) -> JSONObject:
 
 _MAX_FLAT = 2_000
 _FLAT: dict[int, tuple[JSONObject, JSONObject]] = {}
-"""The definitions of tools in the API's form, with what they were made of, which is kept alive."""
+"""Definitions of tools in the API's form, with their sources, which are kept alive."""
 
 
 def _written_choice(request: Request) -> JSONObject | None:
@@ -316,9 +316,9 @@ def _written_choice(request: Request) -> JSONObject | None:
 
 
 def _is_given_up(request: Request, choice: Choice) -> bool:
-    """Return whether a choice of ours is one that the API refuses beside manual thinking.
+    """Return whether the API rejects a tool choice of ours together with manual thinking.
 
-    Only ``auto`` and ``none`` are taken there (Anthropic, extended thinking with tool use).
+    It accepts only ``auto`` and ``none`` there (Anthropic, extended thinking with tool use).
     """
     is_forced = bool(choice.tool) or choice.mode == "required"
     thinks = peek(request.source.get("thinking"), "type") == "enabled"
@@ -326,7 +326,7 @@ def _is_given_up(request: Request, choice: Choice) -> bool:
 
 
 def _write_format(request: Request, body: JSONObject) -> None:
-    """Write the format of the answer, at the place where the caller has it."""
+    """Write the format of the answer at the place where the caller has it."""
     config: Any = body.get(_CONFIG)
     if peek(config, _FORMAT) is not None:
         body[_CONFIG] = {name: config[name] for name in config if name != _FORMAT}
@@ -349,7 +349,7 @@ def _write_format(request: Request, body: JSONObject) -> None:
 
 
 def undemanding(keywords: JSONObject) -> JSONObject:
-    """Return the keywords of a request whose choice of tools demands no call."""
+    """Return the keywords of a request whose tool choice does not require a call."""
     extra = keywords.get("extra_body")
     if isinstance(extra, Mapping) and CHOICE in extra:
         keywords = {**keywords, "extra_body": undemanding(dict(extra))}
@@ -364,14 +364,14 @@ def undemanding(keywords: JSONObject) -> JSONObject:
 
 
 def limits_in(body: JSONObject) -> list[JSON]:
-    """Return what limits the tokens of a reply in the body of a request."""
+    """Return the values that limit the tokens of a reply in the body of a request."""
     extra = body.get("extra_body")
     said: JSONObject = {**body, **extra} if isinstance(extra, Mapping) else body
     return [said[LIMIT]] if LIMIT in said else []
 
 
 def prefill_in(turns: list[Any]) -> str:
-    """Return the text with which the caller has begun the reply, empty where there is none."""
+    """Return the text with which the caller started the reply, empty if there is none."""
     last = turns[-1] if turns else None
     if peek(last, "role") != "assistant":
         return ""

@@ -1,21 +1,21 @@
-"""A streamed reply of the Messages API: its events are put together into the message they make.
+"""Assembles the events of a streamed reply of the Messages API into a message.
 
-Which event may follow which (Anthropic, streaming messages):
+The order of events (Anthropic, streaming messages):
 
 - ``message_start`` comes first, with the message and no content.
 - Each block has a ``content_block_start``, its deltas, and a ``content_block_stop``. The ``input``
-  of its start is a placeholder where pieces of an input follow, and counts where none does. Pieces
-  are joined as text: with eager input streaming they may never be JSON, and are judged as they are.
-- ``message_delta`` says how it ended. Its usage is cumulative and partial: what it says counts in
-  place of what was said before.
-- ``message_stop`` is the end. A stream without it was broken off, whatever came.
-- ``ping`` and what is not known may come anywhere, and are passed on.
+  of its start is a placeholder if pieces of an input follow. Pieces are joined as text: with eager
+  input streaming the result may not be JSON, and is judged unchanged.
+- ``message_delta`` has the end. Its usage is cumulative and partial: its values replace earlier
+  ones.
+- ``message_stop`` is the end. A stream without it broke off.
+- ``ping`` and unknown events may come anywhere, and are passed on.
 
-A second ``message_start`` is another reply: proxies splice the answer of a second upstream behind
-the beginning of the first. What was begun is void then, and the reply counts as broken off.
+A second ``message_start`` is another reply: proxies append the answer of a second upstream to the
+beginning of the first. The first part is then void, and the reply counts as broken off.
 
-What the API itself does not send is a row of
-:data:`~strictreply.wires._stream_dialects.MESSAGE_DIALECTS`; a strict reading refuses it.
+Everything that the API itself does not send is a row of
+:data:`~strictreply.wires._stream_dialects.MESSAGE_DIALECTS`, which strict reading rejects.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ BLOCK_STOP = "content_block_stop"
 
 _OF_START: Mapping[str, JSON] = {"content": [], "stop_reason": None, "stop_sequence": None}
 _OF_OTHERS: Mapping[object, str] = {CALL: "text", TEXT: "partial_json"}
-"""What a delta brings to other blocks alone: of these it would be lost."""
+"""Members that a delta brings only to blocks of another type, where they would be lost."""
 
 _PIECES: Mapping[str, str] = {
     "text": "text_delta",
     "partial_json": "input_json_delta",
     "thinking": "thinking_delta",
 }
-"""The members whose pieces are joined, with the type of the delta that alone brings them."""
+"""The members whose pieces are joined, with the only type of delta that brings them."""
 
 _JUDGED = (TEXT, CALL)
 """The types of the blocks that are judged."""
@@ -57,18 +57,18 @@ _JUDGED = (TEXT, CALL)
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """One block as it comes."""
+    """One block so far."""
 
     block: JSONObject
-    """The block as it was begun, with what its deltas have added."""
+    """The block as it started, with the additions of its deltas."""
     place: int = 0
-    """Its place among the blocks, which is the index that the API would have given it."""
+    """Its position among the blocks, which is its index in the API's form."""
     call: int | None = None
-    """Its place among the calls; None for anything else."""
+    """Its position among the calls; None for any other block."""
     written: list[str] = field(default_factory=list[str])
     """The pieces of its input."""
     is_ended: bool = False
-    """Whether its end came."""
+    """Whether its end was received."""
 
     @property
     def kind(self) -> object:
@@ -76,7 +76,7 @@ class Block:
         return self.block.get("type")
 
     def whole(self) -> JSONObject:
-        """Return the block as far as it came; an input that is no object is the text itself."""
+        """Return the block so far; an input that is not an object is the text itself."""
         written = "".join(self.written)
         if not written:
             return self.block
@@ -85,7 +85,7 @@ class Block:
         return {**self.block, "input": value if isinstance(value, dict) else written}
 
     def add(self, delta: JSONObject) -> None:
-        """Add what a delta says to the member that it is named after."""
+        """Add a delta to the member with its name."""
         for name, value in delta.items():
             if name == "citation":
                 self.block["citations"] = [*(self.block.get("citations") or []), value]
@@ -96,12 +96,12 @@ class Block:
 
 
 def _is_typed(delta: JSONObject) -> bool:
-    """Return whether the type of a delta is that of what it brings."""
+    """Return whether the type of a delta matches what it brings."""
     return all(delta.get("type") == kind for name, kind in _PIECES.items() if name in delta)
 
 
 def _joined(came: JSON, value: JSON) -> JSON:
-    """Return what a delta makes of a member; a text does not replace what came in another type."""
+    """Return a member with a delta added; a text does not replace a value of another type."""
     if not isinstance(value, str) or came is None:
         return value
 
@@ -109,7 +109,7 @@ def _joined(came: JSON, value: JSON) -> JSON:
 
 
 class MessagesAssembly(Assembly):
-    """The events of one stream so far, put together."""
+    """The events of one stream so far, assembled."""
 
     holds_pieces = True
 
@@ -121,7 +121,7 @@ class MessagesAssembly(Assembly):
         self._calls = 0
 
     def add(self, chunk: JSON) -> None:
-        """Take one event."""
+        """Add one event."""
         self.delta = {}
         self.passed = None
         self.is_piece = self.is_text_alone = False
@@ -144,16 +144,16 @@ class MessagesAssembly(Assembly):
         if isinstance(chunk, dict) and self.reads("event_without_type"):
             self.is_ignored = True
         else:
-            self._refuse("an event with its type", chunk)
+            self._refuse("an event with a type", chunk)
 
     def _add_behind(self, kind: object, chunk: JSON) -> None:
-        """Take an event behind the end: another message is none that was asked for."""
+        """Add an event after the end; another message is ignored, because it was not requested."""
         if kind == "ping" or chunk in ({}, None):
             return
         if kind == STOP and self.reads("stop_repeated"):
             return
         if not self._is_behind and (kind != START or not self.reads("message_behind_end")):
-            self._refuse("nothing behind its end", chunk)
+            self._refuse("nothing after its end", chunk)
 
         self._is_behind = True
 
@@ -163,14 +163,14 @@ class MessagesAssembly(Assembly):
         self.refuse(Code.ENVELOPE_MALFORMED, path, expected=expected, found=quote(found))
 
     def _pass(self, event: JSONObject) -> None:
-        """Take an event that says nothing of the reply; the SDK takes none before the start."""
+        """Pass on an event that is not part of the reply; the SDK accepts none before the start."""
         self.is_ignored = self.message is None and event["type"] != "ping"
         self._place(None, is_frame=True)
 
     def _start(self, event: JSONObject) -> None:
         message = event.get("message")
         if not isinstance(message, dict) or not isinstance(message.get("content", []), list):
-            self._refuse("a message_start with its message", event, "/message")
+            self._refuse("a message_start with a message", event, "/message")
         elif self.message is None:
             self.message = message
             self._place(None, is_frame=True)
@@ -185,14 +185,14 @@ class MessagesAssembly(Assembly):
         return is_same and not self.blocks
 
     def _complete(self, event: JSONObject, message: JSONObject) -> None:
-        """Add to a start what the API says there, without which its SDK cannot begin."""
+        """Add the members that the API writes in a start, without which its SDK fails."""
         missing = {name: value for name, value in _OF_START.items() if name not in message}
         if not isinstance(message.get("usage"), dict):
             missing["usage"] = {"input_tokens": 0, "output_tokens": 0}
         if not missing:
             return
         if not self.reads("start_incomplete"):
-            self._refuse("a message with its content", event, "/message")
+            self._refuse("a message with content", event, "/message")
             return
 
         self.message = message | missing
@@ -206,10 +206,10 @@ class MessagesAssembly(Assembly):
         block = event.get("content_block")
         index = self._index_of(event, len(self.blocks))
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-            self._refuse("a content_block with its type", event, "/content_block")
+            self._refuse("a content_block with a type", event, "/content_block")
             return
         if index is None or index in self.blocks:
-            self._refuse("an index of its own for each block", event, "/index")
+            self._refuse("a different index for each block", event, "/index")
             return
 
         self._close_open()
@@ -228,7 +228,7 @@ class MessagesAssembly(Assembly):
         self._place(held, is_frame=True)
 
     def _has_text(self, event: JSONObject, held: Block) -> bool:
-        """Return whether a block begins with a text; add an empty one where it has none."""
+        """Return whether a block starts with a text; add an empty one if it has none."""
         name = held.kind
         if name not in (TEXT, "thinking") or isinstance(held.block.get(str(name)), str):
             return True
@@ -241,15 +241,15 @@ class MessagesAssembly(Assembly):
         return False
 
     def _close_open(self) -> None:
-        """Close a block whose end did not come before the next one began."""
+        """Close a block whose end is missing before the next one starts."""
         for held in self.blocks.values():
             if not held.is_ended and self.reads("block_stop_missing"):
                 held.is_ended = True
             elif not held.is_ended:
-                self._refuse("the end of a block before the next", held.block, "/content")
+                self._refuse("the end of a block before the next one", held.block, "/content")
 
     def _index_of(self, event: JSONObject, otherwise: int | None) -> int | None:
-        """Return the index of an event; the one that can be meant where it has none."""
+        """Return the index of an event; if it has none, the one that it can only mean."""
         index = event.get("index")
         if type(index) is int and index >= 0:
             return index
@@ -259,7 +259,7 @@ class MessagesAssembly(Assembly):
         return otherwise
 
     def _held(self, event: JSONObject) -> Block | None:
-        """Return the block that an event is about; None where it is to be passed over."""
+        """Return the block of an event; None if the event is to be skipped."""
         index = self._index_of(event, next(reversed(self.blocks), None))
         held = None if index is None else self.blocks.get(index)
         is_end = event["type"] == BLOCK_STOP
@@ -267,26 +267,26 @@ class MessagesAssembly(Assembly):
             self.is_ignored = True
             return None
         if held is None or (held.is_ended and not is_end):
-            self._refuse("an event of a block that was begun", event, "/index")
+            self._refuse("an event of a block that has started", event, "/index")
             return None
         if held.is_ended:
             self.is_ignored = self.reads("block_stop_repeated")
             if not self.is_ignored:
-                self._refuse("one end of a block", event, "/index")
+                self._refuse("one end for each block", event, "/index")
             return None
 
         self._renumber(event, held)
         return held
 
     def _renumber(self, event: JSONObject, held: Block) -> None:
-        """Pass an event on under the place of its block, by which the SDK finds it."""
+        """Pass an event on with the position of its block, by which the SDK finds it."""
         index = event.get("index")
         if type(index) is int and index == held.place:
             return
         if index is None or self.reads("index_gap"):
             self.passed = (self.passed or event) | {"index": held.place}
         else:
-            self._refuse("the blocks counted from 0", event, "/index")
+            self._refuse("blocks that are counted from 0", event, "/index")
 
     def _add_delta(self, event: JSONObject) -> None:
         held = self._held(event)
@@ -294,7 +294,7 @@ class MessagesAssembly(Assembly):
         if held is None:
             return
         if not isinstance(delta, dict):
-            self._refuse("a delta with its type", event, "/delta")
+            self._refuse("a delta with a type", event, "/delta")
             return
 
         written = delta.get("partial_json")
@@ -302,7 +302,7 @@ class MessagesAssembly(Assembly):
             self.refuse(Code.JSON_NOT_TEXT, "/delta/partial_json", found=quote(written))
             return
         if _OF_OTHERS.get(held.kind, "") in delta or not _is_typed(delta):
-            self._refuse("a delta of the type of its block", event, "/delta")
+            self._refuse("a delta that matches the type of its block", event, "/delta")
             return
         pieces = [delta[name] for name in _PIECES if name in delta]
         if pieces and all(piece is None for piece in pieces):
@@ -344,17 +344,17 @@ class MessagesAssembly(Assembly):
         self.size += len(written)
 
     def _place(self, held: Block | None, *, is_frame: bool = False) -> None:
-        """Say what the event is about: None for no block, which goes out with the text."""
+        """Record what the event is about: None for no block, which is passed on with the text."""
         kind = None if held is None else held.kind
         self.is_text_alone = held is None or kind == TEXT
         self.is_beside = kind not in _JUDGED
         self.is_frame = is_frame
 
     def _take_ending(self, event: JSONObject) -> None:
-        """Take how the message ends, and what it has used so far."""
+        """Record how the message ends, and its usage so far."""
         delta = event.get("delta")
         if self.message is None or not isinstance(delta, dict):
-            self._refuse("a message_delta of a message that was begun", event, "/delta")
+            self._refuse("a message_start before message_delta", event, "/delta")
             return
 
         self._close_open()
@@ -362,7 +362,7 @@ class MessagesAssembly(Assembly):
         usage = event.get("usage")
         self.message = merged(self.message | delta | beside, usage)
         if not isinstance(usage, dict) or usage.get("output_tokens") is None:
-            # the SDK reads it of every such event
+            # the SDK reads it from every such event
             known: JSONObject = {"output_tokens": 0}
             said = merged({"usage": known}, self.message["usage"])["usage"]
             self.passed = event | {"usage": said}
@@ -385,38 +385,38 @@ class MessagesAssembly(Assembly):
     }
 
     def end(self, *, is_told: bool = False) -> None:
-        """Take the end of the stream: without ``message_stop`` the reply was broken off."""
+        """End the stream: without ``message_stop`` the reply broke off."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a call that the server runs has no result yet; the API takes none alone."""
+        """Whether a server's call has no result yet; the API does not accept such a call."""
         blocks = [held.block for held in self.blocks.values()]
         return bool(unanswered(blocks))
 
     @property
     def has_thoughts(self) -> bool:
-        """Whether thoughts came that may be signed."""
+        """Whether thoughts were received that may be signed."""
         return any(held.kind not in _JUDGED for held in self.blocks.values())
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
-        """Return the message that the events make."""
+        """Return the message that the events make up."""
         if self._error is not None:
             return {"type": "error", "error": self._error}
 
         begun = self.message or {"type": "message", "role": "assistant"}
         content = [held.whole() for held in self.blocks.values()]
         made = {**begun, "content": content}
-        # an end that nothing gives a reason for may be a cut
+        # an end without a reason may be a cut
         is_ended = self.is_done and is_whole and bool(made.get("stop_reason"))
         return made if is_ended else {**made, "stop_reason": BROKEN_OFF}
 
     def came(self) -> JSONObject | None:
-        """Return what has come of a message that broke off; None where nothing has."""
+        """Return what was received of a message that broke off; None if nothing was."""
         return self.response(is_whole=False) if self.blocks and self._error is None else None
 
 
 def merged(message: JSONObject, usage: object) -> JSONObject:
-    """Return a message with what is said of its usage in place of what was said before."""
+    """Return a message with new values of its usage."""
     if not isinstance(usage, dict):
         return message
 

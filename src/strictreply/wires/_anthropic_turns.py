@@ -1,16 +1,16 @@
-"""Turns of the Messages API as drafts, and drafts as turns.
+"""Converts turns of the Messages API to drafts, and drafts to turns.
 
-A turn is a list of blocks. Text blocks joined without a separator are the text of a draft, its
-``tool_use`` blocks are the calls; thoughts, tools that the server runs and whatever is not known
-stay where they are, and go back as they came (Anthropic's API reference, ``messages.content``).
+A turn is a list of blocks. Text blocks, joined without a separator, are the text of a draft;
+``tool_use`` blocks are its calls. Thoughts, tools that the server executes and unknown blocks stay
+in place, and are sent back unchanged (Anthropic's API reference, ``messages.content``).
 
-What the API refuses in a conversation, and how a turn is written so that it takes it:
+The API's rules for a conversation, and how a turn is written to follow them:
 
-- Every call is answered in the very next turn of the user, and the results come first in it.
-- A call's input is an object: a text that is none is wrapped, ``{"INVALID_JSON": "…"}``
-  (Anthropic, fine-grained tool streaming).
-- A signed thought is bound to all that stands before it: nothing before it is changed.
-- No text is empty, and no turn ends with the assistant's.
+- Every call is answered in the very next turn of the user, and results come first in it.
+- A call's input is an object: any other text is wrapped, ``{"INVALID_JSON": "…"}`` (Anthropic,
+  fine-grained tool streaming).
+- A signed thought is bound to everything before it: nothing before it is changed.
+- No text is empty, and no conversation ends with an assistant's turn.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ CALL = "tool_use"
 RESULT = "tool_result"
 TEXT = "text"
 THOUGHTS = ("thinking", "redacted_thinking")
-"""The types of blocks that hold thoughts."""
+"""The types of blocks that contain thoughts."""
 
 UNREADABLE = "INVALID_JSON"
-"""The member that holds what a model wrote in place of a call's input."""
+"""The member with what a model wrote in place of a call's input."""
 
 
 def text_block(text: str) -> JSONObject:
-    """Return the block of a text."""
+    """Return a block with a text."""
     return {"type": TEXT, "text": text}
 
 
 def kind_of(block: object) -> object:
-    """Return the type of a block; None when it has none."""
+    """Return the type of a block; None if it has none."""
     return block.get("type") if type(block) is dict else peek(block, "type")
 
 
 def blocks_in(content: object) -> list[Any]:
-    """Return the blocks of a content, plain where they are the SDK's objects; a text is one."""
+    """Return the blocks of a content as plain JSON; a text is one block."""
     if isinstance(content, str):
         return [text_block(content)] if content else []
     if not isinstance(content, list | tuple):
@@ -59,16 +59,16 @@ def blocks_in(content: object) -> list[Any]:
 
 
 class _Came(list[Any]):
-    """The blocks of a turn as they came, with the calls that were read of them."""
+    """The original blocks of a turn, with the calls that were read from them."""
 
     __slots__ = ("calls", "written")
     calls: tuple[DraftCall, ...]
     written: Sequence[Any] | None
-    """The blocks as the server wrote them; None where these are they."""
+    """The blocks as the server wrote them; None if these are they."""
 
 
 def draft_of(content: Iterable[Any], written: Sequence[Any] | None = None) -> Draft:
-    """Return the draft that the blocks of a turn are; ``written`` are those they were read of."""
+    """Return the draft for the blocks of a turn; ``written`` are the server's own blocks."""
     came = _Came(content)
     came.written = written
     came.calls = tuple(call_of(block) for block in came if kind_of(block) == CALL)
@@ -76,20 +76,20 @@ def draft_of(content: Iterable[Any], written: Sequence[Any] | None = None) -> Dr
 
 
 def text_of(content: Iterable[Any]) -> str | None:
-    """Return the text of blocks, joined; None where there is none."""
+    """Return the text of blocks, joined; None if there is none."""
     texts = [block["text"] for block in content if _is_text(block)]
     return "".join(texts) if texts else None
 
 
 def _is_text(block: Any) -> bool:
-    if type(block) is dict:  # nearly always, and fast
+    if type(block) is dict:  # the common case, and fast
         return block.get("type") == TEXT and isinstance(block.get("text"), str)
 
     return kind_of(block) == TEXT and isinstance(peek(block, "text"), str)
 
 
 def call_of(block: JSONObject) -> DraftCall:
-    """Return the call that a block is; an input that is a text came from a stream unread."""
+    """Return the call in a block; an input that is a text was streamed, and is not parsed."""
     given = block.get("input")
     return DraftCall(block.get("name"), _written_input(given), block.get("id"), source=block)
 
@@ -98,7 +98,7 @@ _as_text_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _written_input(given: JSON) -> JSON:
-    """Return an input as JSON text: what is not JSON stays as it is, and is refused as that."""
+    """Return an input as JSON text; what is not JSON stays unchanged, and is rejected later."""
     if given is None or isinstance(given, str):
         return given
 
@@ -109,7 +109,7 @@ def _written_input(given: JSON) -> JSON:
 
 
 def input_of(arguments: object) -> JSON:
-    """Return the input of a call by the JSON text of its arguments: an object, else that text."""
+    """Return the input of a call for the JSON text of its arguments: an object, else the text."""
     value = decode(arguments) if isinstance(arguments, str) else arguments
     return value if isinstance(value, dict) else _as_text(arguments)
 
@@ -119,7 +119,7 @@ def _as_text(arguments: object) -> JSON:
 
 
 def blocks_of(draft: Draft) -> list[Any]:
-    """Return a draft as the blocks of a turn: as they came, but for what was changed in it."""
+    """Return a draft as the blocks of a turn, unchanged except for edits of the draft."""
     came: Any = draft.source
     if not isinstance(came, list | tuple):
         came = []
@@ -128,7 +128,7 @@ def blocks_of(draft: Draft) -> list[Any]:
     if draft.text != text_of(blocks):
         blocks = _with_text(blocks, draft.text)
     if isinstance(came, _Came) and draft.calls is came.calls:
-        return blocks  # nearly always
+        return blocks  # the common case
 
     read = came.calls if isinstance(came, _Came) else ()
     calls = [
@@ -147,7 +147,7 @@ def blocks_of(draft: Draft) -> list[Any]:
 
 
 def _with_text(blocks: list[Any], text: str | None) -> list[Any]:
-    """Return blocks with another text, at the place of the last one, else before the calls."""
+    """Return blocks with another text, in place of the last text, else before the calls."""
     new = [text_block(text)] if text else []
     texts = [at for at, block in enumerate(blocks) if _is_text(block)]
     calls = [at for at, block in enumerate(blocks) if kind_of(block) == CALL]
@@ -177,7 +177,7 @@ def message_of(draft: Draft) -> Message:
 
 
 def turns_of(answered: Answered) -> list[Message]:
-    """Return a bad reply as the assistant's turn, and the user's turn that answers it."""
+    """Return an invalid reply as the assistant's turn, and the user's turn that answers it."""
     draft = answered.draft
     source: Any = draft.source or ()
     is_quoted = not draft.calls and any(kind_of(block) == CALL for block in source)
@@ -189,16 +189,16 @@ def turns_of(answered: Answered) -> list[Message]:
     if answered.words is not None:
         said.append(text_block(answered.words))
 
-    # a reply of nothing cannot be a turn: the API takes no empty content
+    # an empty reply cannot be a turn, because the API accepts no empty content
     assistant = [_turn(_sendable(blocks))] if blocks else []
     return [*assistant, {"role": "user", "content": said}]
 
 
 def _quoting(draft: Draft, source: Sequence[Any]) -> list[Any]:
-    """Return blocks whose calls are quoted in the text, where they cannot stand by themselves.
+    """Return blocks with calls quoted in the text, because they cannot be sent as calls.
 
-    Beside them no thought is whole, and no call that the server has still to run. What answers one
-    of an earlier turn stays.
+    Thoughts next to them, and unanswered calls that the server executes, are left out. The result
+    of a call in an earlier turn stays.
     """
     calls = _servers_calls(source)
     ids = [_results_for(block) for block in source]
@@ -211,9 +211,10 @@ def _quoting(draft: Draft, source: Sequence[Any]) -> list[Any]:
 
 
 def _unbroken(draft: Draft) -> Iterator[Any]:
-    """Yield the blocks of a reply without thoughts behind one that goes back in another form.
+    """Yield the blocks of a reply without the thoughts after a block that changes its form.
 
-    A call whose input was read as an empty object is one: the thoughts are bound to what it was.
+    A call whose input was read as an empty object is such a block: later thoughts are bound to the
+    original.
     """
     source: Any = draft.source or ()
     written = (source.written if isinstance(source, _Came) else None) or source
@@ -229,9 +230,9 @@ def _unbroken(draft: Draft) -> Iterator[Any]:
 
 
 def _whole(blocks: Iterable[Any]) -> list[Any]:
-    """Return blocks without those that the API does not take: empty texts, thoughts at the end.
+    """Return blocks without those that the API rejects: empty texts, and thoughts at the end.
 
-    A blank text is taken beside what says something.
+    A blank text is accepted next to other content.
     """
     left = [block for block in blocks if not _is_text(block) or block["text"]]
     if all(map(_is_blank, left)):
@@ -258,7 +259,7 @@ def _readable(block: JSONObject) -> JSONObject:
 
 
 def _is_blank(block: object) -> bool:
-    """Return whether a block is a text of blanks alone, which the API does not take."""
+    """Return whether a block is a blank text, which the API does not accept."""
     return _is_text(block) and not str(peek(block, "text")).strip()
 
 
@@ -267,7 +268,7 @@ def _result(call: DraftCall, text: str) -> JSONObject:
 
 
 def results_of(calls: Sequence[DraftCall], results: Sequence[str]) -> list[Message]:
-    """Return the one turn that answers calls, each with its result."""
+    """Return the turn with the results of calls."""
     pairs = zip(calls, results, strict=True)
     return [{"role": "user", "content": [_result(call, text) for call, text in pairs]}]
 
@@ -285,7 +286,7 @@ def _marked(block: JSONObject, ids: Collection[str]) -> JSONObject:
 
 
 def quoted(draft: Draft) -> str:
-    """Return what the model itself wrote: the text, and of the calls the names and inputs."""
+    """Return the model's own words: the text, and the names and inputs of the calls."""
     parts = [draft.text] if draft.text else []
     calls = [{"name": call.name, "input": input_of(call.arguments)} for call in draft.calls]
     return "\n".join([*parts, json.dumps(calls)] if calls else parts)
@@ -311,7 +312,7 @@ def heard_in(turn: Message) -> UserInput:
 
 
 def read_turn(turn: Message) -> Draft:
-    """Return the reply that an assistant's turn is."""
+    """Return the reply in an assistant's turn."""
     return draft_of(blocks_in(turn.get("content")))
 
 
@@ -320,10 +321,10 @@ def _is_signed(block: object) -> bool:
 
 
 def is_bound(draft: Draft) -> bool:
-    """Return whether a reply is bound to all that stands before it.
+    """Return whether a reply is bound to everything before it.
 
-    A signed thought binds it, and a call that the server runs and has not answered, or has answered
-    in another turn.
+    A signed thought binds it, and so does a call that the server executes without a result in the
+    same turn.
     """
     source: Any = draft.source
     if not isinstance(source, list | tuple):
@@ -340,7 +341,7 @@ def _assistants_blocks(turns: Iterable[Any]) -> Iterator[Any]:
 
 
 def are_bound(turns: Iterable[Any]) -> bool:
-    """Return whether a signed thought stands in a conversation."""
+    """Return whether a conversation contains a signed thought."""
     return any(map(_is_signed, _assistants_blocks(turns)))
 
 
@@ -351,10 +352,10 @@ def ids_in(turns: Iterable[Any]) -> list[str]:
 
 
 def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
-    """Return a reply with the thoughts of another one in place of its own; None: without any.
+    """Return a reply with the thoughts of another one instead of its own; None removes them.
 
-    Only those with which the other one begins: they are bound to nothing of it, and the API takes
-    all thoughts that follow each other, or none.
+    Only thoughts at the start of the other reply are used: they are bound to nothing else in it,
+    and the API accepts either all consecutive thoughts or none.
     """
     own = [block for block in blocks_of(draft) if kind_of(block) not in THOUGHTS]
     firsts = [] if first is None else blocks_of(first)
@@ -363,20 +364,20 @@ def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
 
 
 def _results_for(block: object) -> str | None:
-    """Return the id of the server's call that a block is the result of; None for any other."""
+    """Return the id of the server's call whose result a block is; None for any other block."""
     is_result = str(kind_of(block)).endswith("_tool_result")
     id_ = peek(block, "tool_use_id") if is_result else None
     return id_ if isinstance(id_, str) else None
 
 
 def _servers_calls(blocks: Iterable[Any]) -> dict[str, Any]:
-    """Return the calls that the server runs, by their ids."""
+    """Return the calls that the server executes, by their ids."""
     calls = ((peek(block, "id"), block) for block in blocks if _is_servers_call(block))
     return {id_: block for id_, block in calls if isinstance(id_, str)}
 
 
 def _is_of_server(block: object) -> bool:
-    """Return whether a block is a call that the server runs, or the result of one."""
+    """Return whether a block is a call that the server executes, or the result of one."""
     return _is_servers_call(block) or _results_for(block) is not None
 
 
@@ -385,22 +386,22 @@ def _is_servers_call(block: object) -> bool:
 
 
 def _loose_in(blocks: Sequence[Any]) -> list[str]:
-    """Return the ids of calls that the server runs whose call or result stands in another turn."""
+    """Return the ids of the server's calls whose call or result is in another turn."""
     results = {id_ for block in blocks if (id_ := _results_for(block)) is not None}
     return [*results.symmetric_difference(_servers_calls(blocks))]
 
 
 def unanswered(blocks: Sequence[Any]) -> set[str]:
-    """Return the ids of calls that the server runs and that have no result among the blocks."""
+    """Return the ids of the server's calls that have no result among the blocks."""
     return _servers_calls(blocks).keys() - set(map(_results_for, blocks))
 
 
 def settled(draft: Draft, hidden: Iterable[Message]) -> Draft:
-    """Return an accepted reply as one that answers the caller's own messages.
+    """Return an accepted reply in a form that follows the caller's own messages.
 
-    The ``hidden`` turns are those behind them that the caller never sees. A result of a call that
-    the server runs comes with its call where that is hidden; a hidden result of a call in the
-    caller's own messages comes first.
+    The ``hidden`` turns are those after them that the caller never sees. A result of a server's
+    call includes its call if that is hidden; a hidden result of a call in the caller's own messages
+    comes first.
     """
     unseen = [*_assistants_blocks(hidden)]
     came: Any = draft.source
@@ -423,7 +424,7 @@ def settled(draft: Draft, hidden: Iterable[Message]) -> Draft:
 
 
 def joined(begun: Draft, rest: Draft) -> Draft:
-    """Return a paused reply with what continues it."""
+    """Return a paused reply with its continuation."""
     return draft_of([*blocks_of(begun), *blocks_of(rest)])
 
 
@@ -456,4 +457,4 @@ TURNS = Replay(
     settled=settled,
     is_verbatim=True,
 )
-"""How a reply goes back in turns of the Messages API."""
+"""How a reply is sent back in turns of the Messages API."""

@@ -1,4 +1,4 @@
-"""The body of a response: read as strict JSON within bounds, or told what came in its place."""
+"""Reads the body of a response as strict JSON within limits, or reports what it is instead."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strictreply.wires._server_events import (
 )
 
 ENVELOPE_FACTOR = 16
-"""How many times as large as a reply a response may be: it holds log probabilities too."""
+"""How many times larger than a reply a response may be, with log probabilities for example."""
 
 _CONTENT_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
 
@@ -33,9 +33,9 @@ JSON_OBJECT = "a JSON object"
 
 
 def read_body(body: bytes, limits: Limits) -> JSON:
-    """Return the JSON of a response's body; a byte order mark before it says nothing.
+    """Return the JSON of a response's body; a byte order mark before it is ignored.
 
-    None when it is not strict JSON, or beyond the caps for a reply of these ``limits``.
+    None if it is not strict JSON, or beyond the limits for a reply of these ``limits``.
     """
     body = body.removeprefix(BYTE_ORDER_MARK)
     value = decode(body, _around(limits))
@@ -44,14 +44,14 @@ def read_body(body: bytes, limits: Limits) -> JSON:
     if any(issue.code != Code.JSON_NOT_FINITE.value for issue in value.issues):
         return None
 
-    # as null, since servers send them in what is not ours, such as log probabilities
+    # as null, because servers send them in other members, such as log probabilities
     return _finite(cast("JSON", jiter.from_json(body, allow_inf_nan=True)))
 
 
 def told_body(body: bytes, limits: Limits, content_type: str = "") -> tuple[JSON, Issue | None]:
-    """Return what :func:`read_body` does, and what is wrong with a body that it cannot read.
+    """Return the result of :func:`read_body`, and the issue of a body that it cannot read.
 
-    A body that names a status in words, such as ``Unauthorized``, is an error of these words.
+    A body that only names a status, such as ``Unauthorized``, is read as an error.
     """
     value = read_body(body, limits)
     text = body[: MAX_BEGINNING + 1].decode("utf-8", "replace") if value is None else value
@@ -64,9 +64,9 @@ def told_body(body: bytes, limits: Limits, content_type: str = "") -> tuple[JSON
 
 
 def not_asked(expected: str, content_type: str, body: bytes) -> Issue:
-    """Report a body in another form than was asked for, with its content type and first bytes.
+    """Return the issue of a body in the wrong form, with its content type and first bytes.
 
-    ``expected`` is that form.
+    ``expected`` is the requested form.
     """
     begun = beginning_of(body)
     named = _CONTENT_TYPE.match(content_type.strip().lower())
@@ -79,10 +79,10 @@ def not_asked(expected: str, content_type: str, body: bytes) -> Issue:
     elif begun.startswith(EVENT_FIELDS):
         kind = "text/event-stream"
     elif begun.startswith((b"{", b"[")) and expected == JSON_OBJECT and _is_json(kind):
-        kind = "JSON that is cut, too large or not strict"
+        kind = "JSON that is cut off, too large or not strict"
 
     words = f"{expected}, not {kind}"
-    # of an empty body the content type is all that there is
+    # an empty body has only its content type
     came = begun.decode("utf-8", "replace") if begun or not named else f"nothing, as {named[0]}"
     found = quote(came)
     return Issue.of(Code.ENVELOPE_MALFORMED, expected=words, found=found)
@@ -102,13 +102,13 @@ def _around(limits: Limits) -> Limits:
 def _finite(value: JSON) -> JSON:
     """Return a value with null for each number that is not finite.
 
-    The value is no deeper than the reader allowed.
+    The value is not deeper than the reader allowed.
     """
     match value:
         case dict():
             finite = {name: _finite(member) for name, member in value.items()}
             if "arguments" in finite and finite["arguments"] != value["arguments"]:
-                # of a call: null would be another value
+                # in a call, null would be a different value
                 finite["arguments"] = json.dumps(value["arguments"])
 
             return finite

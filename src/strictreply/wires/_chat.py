@@ -1,6 +1,6 @@
 """The chat completions API.
 
-Its responses are opened, bad endings are refused, and fixed messages are put back into them.
+The module reads its responses, rejects bad endings, and writes fixed messages back.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from strictreply.wires._wire import PROMISING, Opened, Wire
 
 _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "refusal", "function_call"})
 _ORDINARY = ("stop", "tool_calls")
-"""The reasons of an ordinary end."""
+"""The finish reasons of an ordinary end."""
 
 _SAYING = frozenset({"error", "native_finish_reason", "provider_specific_fields", "base_resp"})
-"""The members that say more of an end."""
+"""The members with more details on an end."""
 
 
 _ADDITIONS: Mapping[str, tuple[str, ...]] = {
@@ -56,16 +56,16 @@ _ADDITIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "stream_options": ("stream options", "include usage"),
 }
-"""What endpoints refuse of what we add, and their words for it.
+"""Our additions that endpoints reject, with the words by which they do.
 
-OpenAI's o1 and o3-mini and older Azure deployments refuse ``parallel_tool_calls``, DeepSeek and
+OpenAI's o1 and o3-mini and older Azure deployments reject ``parallel_tool_calls``, DeepSeek and
 Qwen in thinking mode a forced ``tool_choice``, servers without constrained decoding a
-``response_format``; Gemini and Groq refuse that beside tools, in words of their own
+``response_format``. Gemini and Groq reject that next to tools, in their own words
 (openai/openai-agents-python#656, vercel/ai#16540).
 """
 
 _DECLARED = ("function", "custom")
-"""The types of tools that a program declares; each other one is the API's own."""
+"""The types of tools that a program declares; any other type is a tool of the API."""
 
 
 def _read_request(request: JSONObject) -> Request:
@@ -75,8 +75,8 @@ def _read_request(request: JSONObject) -> Request:
 def read_tools(request: JSONObject) -> JSONObject:
     """Return a request without the API's own tools.
 
-    They stand beside the others (``server_tools``, each with its place), with a choice that they
-    may answer (``server_choice``).
+    They are moved to ``server_tools``, each with its place, and a choice that they may answer to
+    ``server_choice``.
     """
     tools = request.get("tools")
     if not isinstance(tools, list | tuple) or not any(map(_is_server_tool, tools)):
@@ -96,7 +96,7 @@ def read_tools(request: JSONObject) -> JSONObject:
 
 
 def _is_completion(value: object) -> bool:
-    """Return whether a value is a completion, or a message of one and not of Anthropic's API."""
+    """Return whether a value is a completion, or a message that is not of Anthropic's API."""
     is_own = peek(value, "stop_reason") is None
     return peek(value, "choices") is not None or (is_own and is_message(value))
 
@@ -115,7 +115,7 @@ def _written_request(request: Request) -> JSONObject:
 
 
 def _written_tools(request: JSONObject) -> JSONObject:
-    """Return a request as it is sent: with the API's own tools at their places."""
+    """Return a request in the form to send, with the API's own tools at their places."""
     if "server_tools" not in request:
         return request
 
@@ -158,9 +158,9 @@ def _turn(draft: Draft, _response: JSONObject) -> Message:
 
 
 def _completed(response: JSONObject, model: object) -> JSONObject:
-    """Return an accepted completion as the API has it around its message.
+    """Return an accepted completion with all members of the API around its message.
 
-    It is the same object where it is so already. ``model`` is that of the request.
+    It is the same object if none was missing. ``model`` is the model of the request.
     """
     (choice,) = response["choices"]
     read = choice
@@ -183,9 +183,9 @@ def _finish_reasons(response: JSON) -> list[str]:
 
 
 def open_envelope(response: object, needs_nothing: NeedsNothing | None = None) -> Opened | Invalid:
-    """Find the one message to judge, or report why there is none.
+    """Return the one message to judge, or the issues if there is none.
 
-    No dialect is read when ``needs_nothing`` is None.
+    With ``needs_nothing`` None no deviation is accepted.
     """
     if is_message(response):
         return _open_message(None, None, response, needs_nothing)
@@ -213,7 +213,7 @@ def is_message(value: object) -> bool:
     if value is None or isinstance(value, str | bytes | int | float | list | tuple):
         return False
 
-    if type(value) is dict or isinstance(value, Mapping):  # the first alone is fast
+    if type(value) is dict or isinstance(value, Mapping):  # only the first is fast
         if "choices" in value or "error" in value:
             return False
 
@@ -227,7 +227,7 @@ def _open_message(
 ) -> Opened | Invalid:
     """Open the message of a choice.
 
-    One that ended badly is refused, whatever it holds, also when it is not there at all.
+    A message that ended badly is rejected, whatever it contains, and even if it is missing.
     """
     plainly = ends_plainly(response, choice, message)
     ending = None if plainly else _bad_ending(response, choice, message)
@@ -244,7 +244,7 @@ def _open_message(
         reasons = [None]
     if not isinstance(reasons[0], str | None):
         at = "/choices/0/finish_reason"
-        expected = "one with a finish_reason of text"
+        expected = "a string as finish_reason"
         return refused(Code.ENVELOPE_MALFORMED, at, expected=expected)
 
     is_bare = choice is None
@@ -254,7 +254,7 @@ def _open_message(
         read, lenient = in_api_form(message, needs_nothing, bare=is_bare)
 
     role = peek(read, "role")
-    # whoever passes a bare message need not say whose it is
+    # a bare message need not have a role
     if role != "assistant" and not (role is None and is_bare):
         return refused(Code.REPLY_ROLE, "/role", found=quote(role))
 
@@ -275,7 +275,7 @@ def _open_message(
 def _rows_around(response: JSON) -> tuple[str, ...]:
     """Return the rows of ``ENVELOPE_DIALECTS`` that are needed.
 
-    There are none where a response is not a completion.
+    None are if a response is not a completion.
     """
     if _message_in(response) is None:
         return ()
@@ -289,15 +289,15 @@ def _rows_around(response: JSON) -> tuple[str, ...]:
 
 
 def _counts_from_0(choice: object) -> bool:
-    """Return whether the index of a choice is that of the only one."""
+    """Return whether the index of a choice is that of an only choice."""
     index = peek(choice, "index")
     return type(index) is int and index == 0
 
 
 def ends_plainly(response: Any, choice: Any, message: Any) -> bool:
-    """Return whether nothing but an ordinary ``finish_reason`` is said of the end.
+    """Return whether a response reports only an ordinary ``finish_reason`` as its end.
 
-    That is nearly always so, and seen at once.
+    This is the common case, and checked fast.
     """
     return (
         type(response) is type(choice) is type(message) is dict
@@ -331,8 +331,8 @@ def _bad_ending(response: object, choice: object, message: object) -> Issue | No
 
 
 def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
-    """Yield each place where a reason stands, as a pointer, and what stands there."""
-    # not vLLM's ``stop_reason``: the caller's own stop text (vllm-project/vllm#2976)
+    """Yield each place with a finish reason, as a pointer, and its value."""
+    # not vLLM's ``stop_reason``, which is the caller's own stop text (vllm-project/vllm#2976)
     yield "/choices/0/finish_reason", peek(choice, "finish_reason")
 
     # OpenRouter's; LiteLLM's as well
@@ -342,7 +342,7 @@ def _reasons(choice: object, message: object) -> Iterator[tuple[str, object]]:
 
 
 def _vendor_fields(choice: object, message: object) -> Iterator[tuple[str, object]]:
-    """Yield what LiteLLM keeps of the provider's own words, on the choice or on the message."""
+    """Yield the provider's own words that LiteLLM keeps on the choice or on the message."""
     for at, holder in (("/choices/0", choice), ("/choices/0/message", message)):
         fields = peek(holder, "provider_specific_fields")
         if fields:
@@ -379,4 +379,4 @@ CHAT = Wire(
     reply_at="/choices/0/message",
     end_bytes=DONE,
 )
-"""The wire of ``POST /chat/completions``: its form is the one that is judged."""
+"""The wire of ``POST /chat/completions``, whose form is the one that is judged."""

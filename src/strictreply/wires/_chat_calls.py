@@ -1,18 +1,17 @@
-"""The calls of a streamed choice: which piece belongs to which call, and what it adds.
+"""Assembles the calls of a streamed choice from their pieces.
 
-- The *index* of a piece is a label. A new label opens a call, and so does a new id that comes with
-  a name. A piece without a label goes to the call of its id, else to the last call.
-- A name or an id that comes again says nothing, and so do null and empty values. The first id
-  stays.
-- *Arguments* are the texts that come, joined. An object stands for its text where it is all that
-  comes. What is empty may be the place of the text behind it, and is not looked at until then.
-- A call under a new label with the id of another one is that call once more, where it says the
-  same. So is one with its own id that has come whole.
-- What stands *around* a call, such as a thought's signature, is kept where nothing else comes with
-  it: on the call of its label or id, else on the last one.
+- The *index* of a piece is a label. A new label starts a call, and so does a new id that comes with
+  a name. A piece without a label belongs to the call with its id, else to the last call.
+- A repeated name or id adds nothing, and neither do null and empty values. The first id stays.
+- The pieces of *arguments* are joined. An object counts as its JSON text if nothing else follows.
+  An empty value may be a placeholder for the text after it, so it is not examined before that.
+- A call with a new label and the id of another call is a copy of it, if both say the same. So is a
+  call with its own id that is already complete.
+- Other members *around* a call, such as the signature of a thought, may come in a piece of their
+  own: they are added to the call with that label or id, else to the last one.
 
-What has two meanings is refused: another name for one call, arguments in two forms, a whole call
-once more without an id.
+Ambiguous pieces are rejected: a different name for a call, arguments in two forms, a complete call
+again without an id.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ from strictreply.wires._dialects import (
 from strictreply.wires._members import peek
 
 Reads: TypeAlias = Callable[[str], bool]
-"""Records that a row of the dialects is needed, and returns whether it may be read."""
+"""Records that a row of the dialects is needed, and returns whether it may be applied."""
 
-_PIECE_MEMBERS = 2  # of a call that goes on: its index and its function
+_PIECE_MEMBERS = 2  # of a call that continues: its index and its function
 _READ = frozenset({"index", "id", "function", "type"})
 _MOST_DIGITS = 9
 _MOST_TIMES = 8  # as long as another text of the same JSON is
 _SHORT = 100
-_PLACES = ("{}", "null")  # texts of arguments that say nothing
+_PLACES = ("{}", "null")  # texts of arguments without content
 
 
 def label_in(part: JSONObject) -> int | None:
-    """Return the index of a choice or a call; None when it has none that can be read."""
+    """Return the index of a choice or a call; None if it has no readable one."""
     index = part.get("index")
     if isinstance(index, str) and len(index) <= _MOST_DIGITS and index.isascii():
         return int(index) if index.isdecimal() else None
@@ -63,36 +62,36 @@ class CallDraft:
     """One call so far."""
 
     is_late: bool = False
-    """Whether it was opened behind a finish reason."""
+    """Whether it was started after a finish reason."""
     id: JSON = None
-    """The id as it came, also where it is blank."""
+    """The id that was received, even if it is blank."""
     has_id: bool = False
-    """Whether an id has come."""
+    """Whether an id was received."""
     name: JSON = None
-    """The name as it came, also where it is blank."""
+    """The name that was received, even if it is blank."""
     is_named: bool = False
-    """Whether a name has come."""
+    """Whether a name was received."""
     text: StringIO = field(default_factory=StringIO)
-    """The texts of its arguments, joined as they come."""
+    """The pieces of its arguments, joined."""
     is_text: bool = False
-    """Whether its arguments came as a text."""
+    """Whether its arguments are a text."""
     is_waiting: bool = True
-    """Whether its text may yet be the place of another one."""
+    """Whether its text may still be a placeholder for another one."""
     value: JSON = None
-    """What came instead of a text; None when nothing did."""
+    """A value in place of a text; None if there is none."""
     has_arguments: bool = False
-    """Whether the member came that holds the arguments."""
+    """Whether the member for the arguments was received."""
     around: Members = field(default_factory=Members)
     """The other members of the call."""
     beside: Members = field(default_factory=Members)
     """The other members of its function."""
     kind: JSON = None
-    """The type of the call as it came; None until then."""
+    """The type of the call; None if not yet received."""
     twin: CallDraft | None = None
-    """An earlier call of the same id; None when there is none."""
+    """An earlier call with the same id; None if there is none."""
 
     def add_id(self, id_: JSON, reads: Reads) -> bool:
-        """Take an id; return whether it may stand here. The first one stays."""
+        """Add an id; return whether it is allowed here. The first one stays."""
         self.has_id = True
         if is_blank(self.id):
             self.id = id_
@@ -103,7 +102,7 @@ class CallDraft:
         return reads("call_id_changes")
 
     def add_name(self, name: JSON, reads: Reads, declared: Collection[str]) -> str | None:
-        """Take a name; return what is new of it, None when it contradicts what came before."""
+        """Add a name; return its new part, None if it contradicts the earlier name."""
         self.is_named = True
         if not self.name:
             self.name = name
@@ -113,7 +112,7 @@ class CallDraft:
         if not isinstance(name, str) or not isinstance(self.name, str):
             return None
 
-        # what came so far is not a tool's name, but goes on to one, in one of two ways
+        # the name so far is not a tool's name, but this piece continues it, in one of two ways
         if self.name in declared or self.says_arguments():
             return None
 
@@ -127,9 +126,10 @@ class CallDraft:
         return self.name[len(before) :]
 
     def add_arguments(self, arguments: JSON, reads: Reads) -> str | None:
-        """Take a piece of the arguments; return what is new of their text.
+        """Add a piece of the arguments; return the new part of their text.
 
-        A text that may be the place of another one waits. None when it contradicts the others.
+        A text that may be a placeholder is held back. None if the piece contradicts the earlier
+        ones.
         """
         if arguments is None:
             return ""
@@ -142,7 +142,7 @@ class CallDraft:
             return ""
 
         if self.value is not None and arguments:
-            # an empty object may stand before the texts, as the place that they fill
+            # an empty object may come before the texts, as their placeholder
             if self.value != {} or not reads("arguments_object"):
                 return None
 
@@ -167,11 +167,11 @@ class CallDraft:
         return "" if self.is_waiting else text
 
     def says_arguments(self) -> bool:
-        """Return whether something of its arguments has come."""
+        """Whether any of its arguments were received."""
         return self.value is not None or self.text.tell() > 0
 
     def is_complete(self) -> bool:
-        """Return whether its arguments are a whole JSON object, which no text can follow."""
+        """Whether its arguments are a complete JSON object, which no text can follow."""
         try:
             return isinstance(json.loads(self.text.getvalue()), dict)
         except (ValueError, RecursionError):
@@ -179,7 +179,7 @@ class CallDraft:
 
     @property
     def whole(self) -> JSONObject:
-        """The call as that of a message."""
+        """The call in the form of a message."""
         function: JSONObject = {"name": self.name} if self.is_named else {}
         function |= self.beside.whole
         if self.has_arguments:
@@ -191,11 +191,11 @@ class CallDraft:
         return call | self.around.whole | {"function": function}
 
     def is_repetition(self) -> bool:
-        """Return whether it says what its twin says; what stands around either may differ."""
+        """Whether it says the same as its twin; other members around them may differ."""
         if self.twin is None:
             return False
 
-        # so that a long call is not read anew for each short one
+        # so that a long call is not compared again for each short one
         least = self.twin.text.tell() // _MOST_TIMES - _SHORT
         if self.value is None and self.text.tell() < least:
             return False
@@ -203,7 +203,7 @@ class CallDraft:
         return is_same_call(self.whole, self.twin.whole)
 
     def add_others(self, part: JSONObject, function: JSONObject) -> None:
-        """Take what a piece holds that is neither its id, its name nor its arguments."""
+        """Add the members of a piece other than its id, its name and its arguments."""
         for member, value in _around(part).items():
             self.around.add(member, value)
 
@@ -211,7 +211,7 @@ class CallDraft:
             self.beside.add(member, value)
 
     def comes_again(self, function: JSONObject) -> bool:
-        """Return whether a function is that of the call once more, which is whole already."""
+        """Return whether a function repeats the call, which is already complete."""
         arguments = function.get("arguments")
         if not function.get("name") or function["name"] != self.name:
             return False
@@ -221,7 +221,7 @@ class CallDraft:
         return arguments == self.text.getvalue() and self.is_complete()
 
     def is_again(self, part: JSONObject, function: JSONObject) -> bool:
-        """Return whether a piece is the whole call once more, under its own id."""
+        """Return whether a piece is the complete call again, with its own id."""
         is_same = not is_blank(self.id) and part.get("id") == self.id
         is_kind = not part.get("type") or part["type"] == (self.kind or "function")
         arguments = function.get("arguments")
@@ -236,7 +236,7 @@ class CallDraft:
         return is_same_json(written(arguments) or arguments, so_far)
 
     def repeats(self, part: JSONObject, function: JSONObject) -> bool:
-        """Return whether a piece says nothing but what is known of the call."""
+        """Return whether a piece adds nothing to the call."""
         id_ = part.get("id")
         name = function.get("name")
         is_known = (is_blank(id_) or id_ == self.id) and (is_blank(name) or name == self.name)
@@ -245,10 +245,10 @@ class CallDraft:
 
 @dataclass(slots=True)
 class CallDrafts:
-    """The calls of one choice so far, in the order in which they were opened."""
+    """The calls of one choice so far, in the order in which they started."""
 
     reads: Reads
-    """Records the ways of servers that are needed, and says which may be read."""
+    """Records the deviations that are needed, and returns whether they may be accepted."""
     declared: Collection[str]
     """Names of the tools that may be called."""
     drafts: list[CallDraft] = field(default_factory=list[CallDraft])
@@ -258,7 +258,7 @@ class CallDrafts:
     _early: dict[int | None, tuple[int, Members]] = field(
         default_factory=dict[int | None, tuple[int, Members]]
     )
-    """Members that came without a call, by label, each with the place of the call before them."""
+    """Members received without a call, by label, each with the place of the call before them."""
     _places: dict[int, int] = field(default_factory=dict[int, int])
     """Places of the calls by their label."""
     _by_id: dict[str, int] = field(default_factory=dict[str, int])
@@ -267,9 +267,9 @@ class CallDrafts:
     """Whether a call before the last one was not complete."""
 
     def add_piece(self, call: object) -> int:
-        """Take a piece that only goes on with arguments; return its size, 0 when it is another.
+        """Add a piece that only continues arguments; return its size, or 0 for any other piece.
 
-        It runs once for each token of a call: exact types are asked for, which is fastest.
+        It runs once for each token of a call, so it compares exact types, which is fastest.
         """
         if type(call) is not dict or len(call) != _PIECE_MEMBERS:
             return 0
@@ -293,10 +293,10 @@ class CallDrafts:
         return len(arguments)
 
     def add(self, part: Any, *, behind_end: bool) -> JSONObject | None:
-        """Take a piece; return what is new of its call, None where it has no one meaning.
+        """Add a piece; return the new part of its call, None if the piece is ambiguous.
 
-        What is new is a piece as the API sends it, with the place of the call as its index.
-        ``behind_end``: a finish reason has come.
+        The new part is a piece in the form of the API, with the position of the call as its index.
+        ``behind_end`` says that a finish reason was received.
         """
         is_null = part is None and self.reads("call_empty")
         part = {} if is_null else part
@@ -330,7 +330,7 @@ class CallDrafts:
             return {"index": place}
 
         if behind_end and not draft.is_late:
-            # the end has said that this call is whole
+            # the finish reason has completed this call
             if not draft.repeats(part, function) or not self.reads("call_name_repeated"):
                 return None
 
@@ -338,12 +338,12 @@ class CallDrafts:
             return {"index": place}
 
         piece = self._grown(place, draft, part, function)
-        # whether a call says something new that has the id of another one is seen at its end
+        # whether a call with another one's id adds anything shows only at its end
         return {"index": place} if piece and draft.twin else piece
 
     @property
     def whole(self) -> list[JSON]:
-        """The calls as those of a message, without such as say only what another one says."""
+        """The calls in the form of a message, without copies."""
         calls = [draft.whole for draft in self.drafts]
         for place, members in self._early.values():
             if calls:
@@ -361,7 +361,7 @@ class CallDrafts:
         return [calls[place] for place in left]
 
     def are(self, calls: object) -> bool:
-        """Return whether the calls of a message are these; ids of its own they may have."""
+        """Return whether the calls of a message are these; their ids may differ."""
         if not isinstance(calls, list):
             return False
 
@@ -373,7 +373,7 @@ class CallDrafts:
         return all(is_same_call(one, call) or _are_bare(one, call) for one, call in pairs)
 
     def add_missing(self, calls: Sequence[JSONObject] | None) -> None:
-        """Take what only the calls of a message have around them."""
+        """Add the members that only the calls of a message have."""
         single = self._single()
         came = [draft.whole for draft in single]
         for draft, call in zip(single, _in_order_of(came, calls or ()), strict=False):
@@ -383,7 +383,7 @@ class CallDrafts:
         return [draft for draft in self.drafts if not draft.is_repetition()]
 
     def _keep_early(self, part: JSONObject) -> None:
-        """Keep what stands around no call: on the one of its label, should it come, or the last."""
+        """Keep members without a call, for the call with their label or the last one."""
         around = _around(part)
         if is_blank(around):
             return
@@ -394,7 +394,7 @@ class CallDrafts:
             members.add(name, value)
 
     def _function_in(self, part: object) -> JSONObject | None:
-        """Return the function of a piece; None when it has none that can be read."""
+        """Return the function of a piece; None if it has no readable one."""
         if not isinstance(part, dict):
             return None
 
@@ -418,7 +418,7 @@ class CallDrafts:
     def _grown(
         self, place: int, draft: CallDraft, part: JSONObject, function: JSONObject
     ) -> JSONObject | None:
-        """Add a piece to its call; return what is new of it, None where it contradicts the call."""
+        """Add a piece to its call; return its new part, None if it contradicts the call."""
         if "id" in part and not draft.add_id(part["id"], self.reads):
             return None
         if not is_blank(draft.id):
@@ -448,9 +448,9 @@ class CallDrafts:
         return {"index": place, "function": piece}
 
     def _place_of(self, part: JSONObject, function: JSONObject) -> int | None:
-        """Return the place of the call that a piece belongs to, the next one where it opens one.
+        """Return the position of the call that a piece belongs to, or of a new call.
 
-        None when its index cannot be read, or when it may belong to several calls.
+        None if its index cannot be read, or if it may belong to several calls.
         """
         label = label_in(part)
         if label is None and part.get("index") is not None:
@@ -472,15 +472,15 @@ class CallDrafts:
             has_ids = not is_blank(id_) and not is_blank(draft.id)
             is_again = not has_ids and draft.comes_again(function)
             if is_again:
-                self.is_unplaced = True  # the same once more, or another call that says the same
+                self.is_unplaced = True  # a copy, or another call that says the same
                 return None
             if not _opens_another(draft, id_, name, function):
                 place = known
             elif name == draft.name and not draft.says_arguments():
                 self.is_unplaced = True
-                return None  # the same call under another id, or a second one without arguments
+                return None  # the same call with another id, or a second call without arguments
 
-        # the API counts the calls from 0, and each piece says its number
+        # the API counts calls from 0, and each piece has its number
         counts = type(part.get("index")) is not float and part.get("index") == place
         if not counts and not self.reads("call_index"):
             return None
@@ -488,9 +488,9 @@ class CallDrafts:
         return place
 
     def _known_place(self, label: int | None, id_: JSON, name: JSON) -> int | None:
-        """Return the place of the call that a label or an id names; an id says more than a label.
+        """Return the position of the call with a label or an id; an id takes precedence.
 
-        A name under a new label opens a call, also under an id that is taken.
+        A name with a new label starts a call, even if its id is already used.
         """
         known = None if label is None else self._places.get(label)
         named = self._with_id(id_)
@@ -499,7 +499,7 @@ class CallDrafts:
         return known if named is None or opens_one or is_of_label else named
 
     def _may_be_of_several(self, function: JSONObject) -> bool:
-        """Return whether a piece without a label and an id may belong to an earlier call, too."""
+        """Return whether a piece without a label and an id may also belong to an earlier call."""
         if function.get("name") or is_blank(function):
             return False
 
@@ -513,7 +513,7 @@ class CallDrafts:
 
 
 def _in_order_of(came: list[JSONObject], calls: Sequence[JSONObject]) -> Sequence[JSONObject]:
-    """Return the calls of a message in the order of those that came, where the ids tell it."""
+    """Return the calls of a message in the order in which they were received, by their ids."""
     named = {id_: call for call in calls if isinstance(id_ := peek(call, "id"), str)}
     ids = [call.get("id") for call in came]
     is_told = len(named) == len(calls) == len(ids) and set(named) == set(map(str, ids))
@@ -521,7 +521,7 @@ def _in_order_of(came: list[JSONObject], calls: Sequence[JSONObject]) -> Sequenc
 
 
 def _are_bare(one: JSONObject, other: object) -> bool:
-    """Return whether two calls have one name and no arguments."""
+    """Return whether two calls have the same name and no arguments."""
     functions = (one["function"], peek(other, "function"))
     is_named = peek(functions[0], "name") == peek(functions[1], "name")
     return is_named and all(is_blank(peek(function, "arguments")) for function in functions)
@@ -536,7 +536,7 @@ def _beside(function: JSONObject) -> JSONObject:
 
 
 def _is_whole(arguments: JSON) -> bool:
-    """Return whether arguments may be a whole object, also as its text."""
+    """Return whether arguments may be a complete object, also as text."""
     if not isinstance(arguments, str):
         return isinstance(arguments, dict)
 
@@ -545,13 +545,13 @@ def _is_whole(arguments: JSON) -> bool:
 
 
 def _opens_another(draft: CallDraft, id_: JSON, name: JSON, function: JSONObject) -> bool:
-    """Return whether a piece for a known call begins another one under the same label."""
+    """Return whether a piece for a known call starts another call with the same label."""
     if not name:
         return False
     if id_ and draft.id:
         return id_ != draft.id
 
-    # without ids: a name with arguments, behind arguments that are complete, is another call
+    # without ids: a name with arguments, after complete arguments, is another call
     arguments = function.get("arguments")
     says_none = arguments is None or (isinstance(arguments, str) and not arguments.strip())
     if draft.id or id_ or says_none:
@@ -559,13 +559,13 @@ def _opens_another(draft: CallDraft, id_: JSON, name: JSON, function: JSONObject
 
     so_far = draft.text.getvalue() if draft.value is None else draft.value
     if name == draft.name and (arguments == so_far or _is_place(so_far)):
-        return False  # the same once more, or what an empty object was the place of
+        return False  # a copy, or the text for which an empty object was the placeholder
 
     return isinstance(so_far, dict) or draft.is_complete()
 
 
 def _is_place(arguments: JSON) -> bool:
-    """Return whether arguments are empty, as an object or a text: the place of others."""
+    """Return whether arguments are empty, as an object or a text: a placeholder."""
     return arguments == {} or (isinstance(arguments, str) and arguments.strip() in _PLACES)
 
 

@@ -1,8 +1,8 @@
-"""A completion as chunks: what of it has been passed on, and what is left.
+"""Writes a completion as chunks, after the part that the caller already has.
 
-What is held of a stream is released as the server sent it wherever nothing judges it: the chunks
-from the finish reason on, with a usage in them, and what stands beside held calls. Texts and calls
-are those of the accepted reply.
+Held chunks are released as the server sent them if they are not judged: the chunks from the finish
+reason on, including a usage, and members next to held calls. Texts and calls are those of the
+accepted reply.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from strictreply.wires._dialects import is_blank, text_in, thoughts_in
 from strictreply.wires._members import peek
 
 BETWEEN_TEXTS = "\n\n"
-"""What stands between a text that went out and the text of a later reply."""
+"""The separator between a text that the caller already has and the text of a later reply."""
 
 _KIND = {"object": "chat.completion.chunk"}
 _NAMES = ("id", "created", "model")
 
-# these are released only as the accepted reply has them
+# these are released only with the values of the accepted reply
 _JUDGED = ("tool_calls", "function_call", "refusal")
 _OF_A_CHOICE = frozenset({"index", "delta", "message", "finish_reason"})
 
 
 class ContentParts(list[Any]):
-    """A content that comes as a list of texts and thoughts, for callers who take such lists.
+    """A content that is a list of texts and thoughts, for callers who accept such lists.
 
-    Added to a text it is the text in it, so that a program that joins deltas goes on.
+    Added to a text, it is its own text, so that programs that join deltas still work.
     """
 
     def __radd__(self, before: str) -> str:
-        """Return a text with that of the parts behind it."""
+        """Return a text followed by the text of the parts."""
         return before + (text_in(self) or "")
 
 
 @dataclass(slots=True)
 class _Held:
-    """What is held of one stream."""
+    """The chunks that are held of one stream."""
 
     first: JSONObject = field(default_factory=dict[str, JSON])
-    """What stands around its first choice."""
+    """The members around its first choice."""
     before: dict[int, JSONObject] = field(default_factory=dict[int, JSONObject])
-    """The chunks that say more than a text and calls, by the identity of each."""
+    """The chunks with more than a text and calls, by the identity of each."""
     ends: list[JSONObject] = field(default_factory=list[JSONObject])
     """The chunks from the finish reason on."""
     has_usage: bool = False
-    """Whether a choice came with the usage."""
+    """Whether the chunk with the usage had a choice."""
     told: JSONObject = field(default_factory=dict[str, JSON])
-    """What stands around the chunks without a choice."""
+    """The members around the chunks without a choice."""
 
     def add(self, chunk: JSONObject, *, is_behind_text: bool) -> None:
-        """Take a chunk."""
+        """Add a chunk."""
         choices: Any = chunk.get("choices") or ()
         if choices:
             self.first = self.first or _around(chunk)
@@ -71,9 +71,9 @@ class _Held:
 
 
 class ChatSent:
-    """How much of a completion has been passed on as chunks.
+    """The part of a completion that was passed on as chunks.
 
-    ``usage``: the caller wants a chunk with the usage at the end.
+    ``usage`` says whether the caller wants a chunk with the usage at the end.
     """
 
     def __init__(self, usage: bool) -> None:
@@ -88,17 +88,17 @@ class ChatSent:
         return self._text.getvalue()
 
     def begin(self) -> None:
-        """Begin with another stream: what is held of the last one is not of its reply."""
+        """Start another stream; chunks held of the last one are discarded."""
         self._held = _Held()
 
     def told_id(self, response: JSONObject) -> JSON:  # noqa: ARG002
-        """Return None: no request names a completion."""
+        """Return None, because requests never name a completion."""
         return None
 
     def add(self, event: JSON) -> None:
-        """Take a chunk that is passed on: it holds some text of the answer, or no choice.
+        """Record a chunk that is passed on: it has some text of the answer, or no choice.
 
-        It runs once for each token of a reply: exact types are asked for, which is fastest.
+        It runs once for each token of a reply, so it compares exact types, which is fastest.
         """
         chunk: Any = event
         choices = chunk["choices"]
@@ -116,15 +116,15 @@ class ChatSent:
             self._held.before.pop(id(chunk), None)
 
     def hold(self, event: JSON) -> None:
-        """Take a chunk that is not passed on as it comes; what nothing judges of it is kept."""
+        """Record a chunk that is held back; keep its members that are not judged."""
         chunk: Any = event
-        # we ask for a chunk with the usage alone, also where the caller does not
+        # strictreply requests a chunk with only the usage, even if the caller does not
         is_usage = chunk.get("usage") or ("usage" in chunk and self._held.ends)
         if self._wants_usage or chunk.get("choices") or not is_usage:
             self._held.add(chunk, is_behind_text=self._text.tell() > 0)
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
-        """Yield the chunks that are left of an accepted completion.
+        """Yield the remaining chunks of an accepted completion.
 
         See :class:`~strictreply.wires._wire.SentSoFar`.
         """
@@ -154,14 +154,14 @@ class ChatSent:
     def _made(
         self, choice: JSONObject, completion: JSONObject, sent: str, ends: list[JSONObject]
     ) -> Iterator[JSONObject]:
-        """Yield chunks of the message that was accepted, and where no end is held one of that.
+        """Yield chunks of the accepted message, with its end if no end is held.
 
-        What nothing else tells stands in the first one.
+        The first one has the members that no other chunk has.
         """
         around = self._around(completion)
         beside = {name: value for name, value in choice.items() if name not in _OF_A_CHOICE}
         if sent:
-            beside.pop("logprobs", None)  # they came with the text
+            beside.pop("logprobs", None)  # they were sent with the text
 
         first = around
         first_beside: JSONObject = {}
@@ -187,7 +187,7 @@ class ChatSent:
             yield around | {"choices": [part]}
 
     def _around(self, completion: JSONObject) -> JSONObject:
-        """Return what stands around each chunk of a completion, and not around some of them."""
+        """Return the members that are around each chunk of a completion."""
         last = _around(completion)
         first = self._held.first or last
         ends = [end for end in self._held.ends if end["choices"]]
@@ -201,9 +201,9 @@ class ChatSent:
     def _ends(
         self, choice: JSONObject, completion: JSONObject, *, is_same: bool
     ) -> list[JSONObject]:
-        """Return the chunks from the finish reason on, as the API sends them.
+        """Return the chunks from the finish reason on, in the form of the API.
 
-        ``is_same``: they are of the stream of which some text went out.
+        ``is_same`` says that they are of the stream whose text was passed on.
         """
         usage = completion.get("usage")
         ends: list[JSONObject] = []
@@ -237,7 +237,7 @@ def _is_told(name: str, holders: Iterable[JSONObject]) -> bool:
 
 
 def _says_nothing(choice: JSONObject) -> bool:
-    """Return whether a choice holds nothing but what its accepted reply has, too."""
+    """Return whether a choice has only what its accepted reply has, too."""
     left = _left_of(choice)
     delta: JSONObject = left.pop("delta")
     return is_blank(delta | {"role": None}) and is_blank(left | {"index": None})
@@ -259,17 +259,17 @@ def _left_of(choice: JSONObject) -> JSONObject:
 
 
 def _without_message(choice: JSONObject) -> JSONObject:
-    """Return what a choice says of the end alone."""
+    """Return only the end in a choice."""
     others = {name: value for name, value in choice.items() if name not in _OF_A_CHOICE}
     others.pop("logprobs", None)
     return {"index": 0, "delta": {}} | others
 
 
 def _content_behind(sent: str, message: JSONObject, as_it_came: object) -> object:
-    """Return the content of a message as it stands behind a text that was sent.
+    """Return the content of a message after a text that was sent.
 
-    ``as_it_came`` is the content of the same stream with its thoughts; None when the accepted
-    message is of another stream, or without content.
+    ``as_it_came`` is the content of the same stream with its thoughts; None if the accepted message
+    is of another stream, or without content.
     """
     content: Any = message.get("content") if as_it_came is None else as_it_came
     if isinstance(content, list):
@@ -279,7 +279,7 @@ def _content_behind(sent: str, message: JSONObject, as_it_came: object) -> objec
     if not isinstance(content, str) or content.startswith(sent):
         return content
 
-    # the message is of a later reply: beside its calls the text that was sent is enough
+    # a message of a later reply with calls: the text that was sent is enough
     if message.get("tool_calls"):
         return sent
 
@@ -287,7 +287,7 @@ def _content_behind(sent: str, message: JSONObject, as_it_came: object) -> objec
 
 
 def _deltas(message: JSONObject, sent: str) -> Iterator[JSONObject]:
-    """Yield the deltas of a message without the beginning of its text that was ``sent``."""
+    """Yield the deltas of a message without the start of its text that was ``sent``."""
     contents = _contents(message.get("content"))
     if sent:
         left = contents[0][len(sent) :] if isinstance(contents[0], str) else None
@@ -307,9 +307,10 @@ def _deltas(message: JSONObject, sent: str) -> Iterator[JSONObject]:
 
 
 def _contents(content: JSON) -> list[JSON]:
-    """Return a content as those of several deltas: texts, and lists of thoughts.
+    """Return a content in the form of several deltas: texts, and lists of thoughts.
 
-    A text comes first: the SDK's own ``stream`` joins texts alone, and goes by the first one.
+    A text comes first, because the SDK's own ``stream`` joins only texts, and the first one
+    decides.
     """
     if not isinstance(content, list):
         return [content]

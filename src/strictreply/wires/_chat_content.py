@@ -1,4 +1,4 @@
-"""The content of a streamed choice: its text and thoughts, and members that nothing judges."""
+"""The content of a streamed choice: its text and thoughts, and members that are not judged."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from strictreply.wires._dialects import is_blank
 from strictreply.wires._thoughts import LISTS_OF_THOUGHTS, OPAQUE, thoughts_from
 
 LABELS = frozenset({"type", "index", "id", "format", "name", "model", "object"})
-"""The members that name something, each time as a whole; the SDK joins no ``type`` either."""
+"""Members that identify something and are repeated in full; the SDK keeps ``type``, too."""
 
 
 def keep_last(known: JSONObject, given: JSONObject) -> None:
-    """Keep the last word on what every event repeats; blank values and 0 overwrite nothing."""
+    """Keep the last value of members that every event repeats; blank values and 0 do not count."""
     for name, value in given.items():
         if name not in known or not (is_blank(value) or value == 0):
             known[name] = value
@@ -23,12 +23,11 @@ def keep_last(known: JSONObject, given: JSONObject) -> None:
 
 @dataclass(slots=True)
 class Members:
-    """Members that nothing judges: texts and lists are joined, of others the last counts.
+    """Members that are not judged: texts and lists are joined; of others the last value counts.
 
-    A label is of the others, and what is blank takes the place of nothing.
-
-    ``thoughts`` are the fragments of lists of thoughts, by the name of the list, or by that of the
-    member around it and its own.
+    A label counts as one of the others, and a blank value never replaces anything. ``thoughts`` are
+    the fragments of lists of thoughts, by the name of the list, or by the names of its outer member
+    and its own.
     """
 
     texts: dict[str, StringIO] = field(default_factory=dict[str, StringIO])
@@ -38,7 +37,7 @@ class Members:
     )
 
     def add(self, name: str, value: JSON) -> None:
-        """Take a piece of a member; null says nothing."""
+        """Add a piece of a member; null adds nothing."""
         known = self.others.get(name)
         if isinstance(value, list) and name in LISTS_OF_THOUGHTS:
             self.thoughts.setdefault((name,), []).extend(value)
@@ -51,7 +50,7 @@ class Members:
             self._add_thoughts_in(name, value)
 
     def repeat(self, members: JSONObject) -> None:
-        """Take members once more, each as a whole; what is blank says nothing."""
+        """Add members again, each in full; blank values add nothing."""
         for name, value in members.items():
             if is_blank(value):
                 continue
@@ -69,11 +68,11 @@ class Members:
 
     @property
     def has_thoughts(self) -> bool:
-        """Whether thoughts came that may be signed."""
+        """Whether thoughts were received that may be signed."""
         return bool(self.thoughts) or OPAQUE in self.texts
 
     def add_missing(self, members: JSONObject) -> JSONObject:
-        """Take members of which nothing has come; return those that were taken."""
+        """Add the members that have no value yet; return them."""
         known = self.whole
         missing = {
             name: value
@@ -87,7 +86,7 @@ class Members:
 
     @property
     def whole(self) -> JSONObject:
-        """The members, each as it stands now."""
+        """The members with their current values."""
         whole = {
             name: list(value) if isinstance(value, list) else value
             for name, value in self.others.items()
@@ -108,10 +107,9 @@ class Members:
 class Content:
     """The content of a message so far.
 
-    ``text`` joins the texts as they come, so that many take no more memory than one; ``parts`` are
-    the fragments of thoughts, and the texts before them, of a content that comes as a list.
-    ``other`` is what came and is neither, None when nothing did. ``has_come``: there is a content,
-    which may be empty.
+    ``text`` joins the texts. ``parts`` are the fragments of thoughts, and the texts before them, of
+    a content that is a list. ``other`` is a value that is neither, or None. ``has_come`` says
+    whether there is a content, which may be empty.
     """
 
     text: StringIO = field(default_factory=StringIO)
@@ -120,16 +118,16 @@ class Content:
     has_come: bool = False
 
     def add(self, text: str) -> None:
-        """Take a piece of the text."""
+        """Add a piece of the text."""
         self.text.write(text)
         self.has_come = True
 
     def says_something(self) -> bool:
-        """Return whether something of it has come that is not blank."""
+        """Return whether any of it is not blank."""
         return self.other is not None or bool(self.parts) or self.text.tell() > 0
 
     def add_parts(self, parts: list[Any]) -> None:
-        """Take a list of texts and fragments of thoughts."""
+        """Add a list of texts and fragments of thoughts."""
         self.has_come = True
         for part in parts:
             if part.get("type") == "text":
@@ -141,7 +139,7 @@ class Content:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing came but empty texts."""
+        """Whether only empty texts were received."""
         return not self.parts and self.other is None and self.text.tell() == 0
 
     def _close_text(self) -> None:
@@ -152,7 +150,7 @@ class Content:
 
     @property
     def whole(self) -> JSON:
-        """The content as that of a message; None when none came."""
+        """The content in the form of a message; None if there is none."""
         text = self.text.getvalue()
         if self.other is not None:
             return self.other

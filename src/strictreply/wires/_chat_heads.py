@@ -1,8 +1,8 @@
 """The head of a chat completion and of its chunks: id, object, created and model.
 
-Programs that check the SDK's objects need all four. What a server leaves out is told as the API
-would have told it: the kind of the object, the model of the request, the time of the reading, and
-an id that no other completion has.
+Programs that check the SDK's objects need all four. If a server leaves one out, it gets the value
+that the API would send: the kind of the object, the model of the request, the current time, and an
+id that no other completion has.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _MOST_DIGITS = 15
 
 
 def is_headed(given: object, kind: str) -> bool:
-    """Return whether a completion or a chunk has its whole head as the API writes it."""
-    member: Any = given.get if type(given) is dict else partial(peek, given)  # nearly always
+    """Return whether a completion or a chunk has a complete head in the form of the API."""
+    member: Any = given.get if type(given) is dict else partial(peek, given)  # the common case
     id_ = member("id")
     model = member("model")
     has_names = isinstance(id_, str) and isinstance(model, str) and id_.strip() and model.strip()
@@ -34,7 +34,7 @@ def is_headed(given: object, kind: str) -> bool:
 
 
 def head_in(given: JSONObject) -> JSONObject:
-    """Return what is told of a head, in the API's form; a number is an id as its text."""
+    """Return the known part of a head, in the form of the API; a number as the id becomes text."""
     told: JSONObject = {}
     id_ = given.get("id")
     if isinstance(id_, int | float) and not isinstance(id_, bool):
@@ -54,7 +54,7 @@ def head_in(given: JSONObject) -> JSONObject:
 
 
 def _seconds_in(created: object) -> int | None:
-    """Return the seconds since 1970 that a server wrote, also as a fraction or as their digits."""
+    """Return the seconds since 1970 that a server wrote, also from a fraction or from digits."""
     if isinstance(created, str) and created.isdecimal() and len(created) <= _MOST_DIGITS:
         return int(created)
     if isinstance(created, bool) or not isinstance(created, int | float):
@@ -64,7 +64,7 @@ def _seconds_in(created: object) -> int | None:
 
 
 def made_head(model: object) -> JSONObject:
-    """Return a head for a completion of a server that tells none; ``model`` is the request's."""
+    """Return a generated head for a completion; ``model`` is the model of the request."""
     return {
         "id": f"chatcmpl-{uuid4().hex}",
         "created": int(time.time()),
@@ -73,8 +73,8 @@ def made_head(model: object) -> JSONObject:
 
 
 def headed(given: JSONObject, kind: str, otherwise: JSONObject) -> JSONObject:
-    """Return a completion or a chunk with its whole head.
+    """Return a completion or a chunk with a complete head.
 
-    ``otherwise`` is the head of which it has what the server does not tell.
+    ``otherwise`` is the head that supplies missing members.
     """
     return given | otherwise | head_in(given) | {"object": kind}

@@ -1,22 +1,22 @@
-"""A streamed chat completion: its chunks are put together into a completion.
+"""Assembles the chunks of a streamed chat completion.
 
-How a stream is read, in the order in which it comes:
+The rules, in the order of a stream:
 
-- An *event* without choices says nothing of the reply. A stream of only such events has no reply.
-- *Choices* of one index in a chunk say one after the other what they would say in two chunks.
-- A *choice* without a delta adds nothing, unless it has a whole message: all of the reply, or what
-  came of it once more.
-- Null and empty values say nothing. A role that comes again says nothing.
-- A content is texts, lists of texts and thoughts, or one object where nothing else of it comes.
-- Calls are put together by :mod:`~strictreply.wires._chat_calls`, texts and thoughts by
-  :mod:`~strictreply.wires._chat_content`.
-- A *finish reason* makes the reply whole, also where ``[DONE]`` never comes. Behind it usage, blank
-  pieces and repeats say nothing, and a further call counts. Where each chunk has one, it says
-  nothing, and ``[DONE]`` alone makes the reply whole.
+- An *event* without choices is not part of the reply. A stream of only such events has no reply.
+- Several *choices* with one index in a chunk are read like choices in several chunks.
+- A *choice* without a delta adds nothing, unless it has a whole message: the whole reply, or a copy
+  of what was received.
+- Null and empty values add nothing, and neither does a repeated role.
+- A content is texts, lists of texts and thoughts, or a single object.
+- :mod:`~strictreply.wires._chat_calls` assembles calls, :mod:`~strictreply.wires._chat_content`
+  texts and thoughts.
+- A *finish reason* completes the reply, even without ``[DONE]``. After it, usage, blank pieces and
+  repetitions add nothing, and another call counts. If each chunk has a finish reason, only
+  ``[DONE]`` completes the reply.
 
-What has two meanings is refused, such as text behind the end. Of several finish reasons the worst
-counts: a cut beside a good end is a cut. What the API itself does not send is a row of
-:data:`~strictreply.wires._stream_dialects.STREAM_DIALECTS`; a strict reading refuses it.
+Ambiguous streams are rejected, such as text after the end. Of several finish reasons the worst
+counts. Everything that the API itself does not send is a row of
+:data:`~strictreply.wires._stream_dialects.STREAM_DIALECTS`, which strict reading rejects.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _SAID = ("content", "tool_calls", "function_call", "refusal")
 _NO_ANSWER = ("tool_calls", "function_call", "refusal")
 _TEXTS = ("content", "refusal")
 
-# members that are read, each by a method of its own
+# members that have their own methods
 _OF_A_CHOICE = frozenset({"index", "delta", "message", "finish_reason", "logprobs"})
 _OF_A_DELTA = frozenset({"role", "content", "refusal", "tool_calls"})
 _OF_A_MESSAGE = frozenset({"role", *_SAID})
 
 
 class ChatAssembly(Assembly):
-    """The chunks of one stream so far, put together."""
+    """The chunks of one stream so far, assembled."""
 
     def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
         super().__init__(names, strict=strict)
@@ -61,7 +61,7 @@ class ChatAssembly(Assembly):
         self._choices: dict[int, _Choice] = {}
 
     def add(self, chunk: JSON) -> None:
-        """Take one chunk."""
+        """Add one chunk."""
         self.passed = None
         self.is_ignored = False
         self.is_piece = self._add_piece(chunk)
@@ -69,7 +69,7 @@ class ChatAssembly(Assembly):
             self._add_chunk(chunk)
 
     def end(self, *, is_told: bool = False) -> None:
-        """Take the end of the stream; without ``[DONE]`` a finish reason says that it is whole."""
+        """End the stream; without ``[DONE]``, a finish reason shows that it is complete."""
         if is_told:
             self.is_done = True
             return
@@ -80,9 +80,9 @@ class ChatAssembly(Assembly):
             self.is_done = self.reads("done_missing")
 
     def _add_piece(self, chunk: JSON) -> bool:
-        """Take a chunk that only goes on with a text, as nearly all do; return False for any other.
+        """Add a chunk that only continues a text; return False for any other chunk.
 
-        It runs once for each token of a reply: exact types are asked for, which is fastest.
+        It runs once for each token of a reply, so it compares exact types, which is fastest.
         """
         if type(chunk) is not dict or "error" in chunk:
             return False
@@ -115,11 +115,11 @@ class ChatAssembly(Assembly):
         return size > 0
 
     def _add_chunk(self, chunk: JSON) -> None:
-        """Take any chunk; ``fault`` reports what is wrong with it."""
+        """Add any chunk; ``fault`` reports what is wrong with it."""
         self.delta = {}
         self.is_text_alone = False
         if not isinstance(chunk, dict):
-            expected = "a chunk of a stream, an object"
+            expected = "an object as chunk"
             self.refuse(Code.ENVELOPE_MALFORMED, "", expected=expected, found=quote(chunk))
             return
 
@@ -131,7 +131,7 @@ class ChatAssembly(Assembly):
 
         told = {} if is_headed(chunk, CHUNK) else head_in(self._around)
         keep_last(self._around, chunk)
-        if told:  # what the chunk has in its place is not such a member
+        if told:  # a wrong value in its place is not such a member
             self._around |= told | head_in(chunk)
 
         is_behind_end = self.reason is not None
@@ -139,7 +139,7 @@ class ChatAssembly(Assembly):
         for part in parts:
             index = self._choice_index(part)
             if index is None or (index in came and not self.reads("choice_repeated")):
-                expected = "a choice with its index"
+                expected = "choices with different indexes"
                 found = quote(part)
                 self.refuse(Code.ENVELOPE_MALFORMED, "/choices", expected=expected, found=found)
                 return
@@ -147,7 +147,7 @@ class ChatAssembly(Assembly):
             came.add(index)
             self._add_choice(index, part)
 
-        # what stands around a reply alone, such as a filter's results, is passed on as it comes
+        # members around the reply, such as a filter's results, are passed on
         if not parts:
             self.is_text_alone = not is_behind_end and not chunk.get("usage")
         elif len(came) < len(parts):
@@ -162,14 +162,14 @@ class ChatAssembly(Assembly):
 
     @property
     def _head(self) -> JSONObject:
-        """What chunks say that have no head of their own: what others have said, else ours."""
+        """Return the head for chunks without one: that of other chunks, else a generated one."""
         if self._made is None:
             self._made = made_head(self.model)
 
         return self._made | head_in(self._around)
 
     def _add_event(self, event: JSONObject) -> None:
-        """Take an event without choices: an error, a usage, or nothing of the reply."""
+        """Add an event without choices: an error, a usage, or something outside of the reply."""
         self._last_event = event
         if event.get("object") == "error" and not self.is_over:  # vLLM's older form
             self._around["error"] = event
@@ -183,7 +183,7 @@ class ChatAssembly(Assembly):
             self.refuse(Code.ENVELOPE_CHOICES, "/choices", found=quote(event.get("choices")))
 
     def _choice_index(self, part: object) -> int | None:
-        """Return the index of a choice, 0 where it has none; None when it cannot be read."""
+        """Return the index of a choice, 0 if it has none, None if it cannot be read."""
         if not isinstance(part, dict):
             return None
         if "index" not in part:
@@ -220,25 +220,25 @@ class ChatAssembly(Assembly):
 
     @property
     def has_thoughts(self) -> bool:
-        """Whether thoughts came that may be signed."""
+        """Whether thoughts were received that may be signed."""
         choice = self._choices.get(0)
         return choice is not None and bool(choice.beside.has_thoughts or choice.content.parts)
 
     @property
     def reason(self) -> JSON:
-        """The finish reason, None as long as none came."""
+        """The finish reason; None if there is none yet."""
         return self._choices[0].reason if 0 in self._choices else None
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
-        """Return the completion that the chunks make.
+        """Return the completion that the chunks make up.
 
-        Without its end, or not ``is_whole``, it is one that broke off.
+        Without an end, or if not ``is_whole``, it is a completion that broke off.
         """
         sound = is_whole and self.is_done
         choices: list[JSON] = [
             self._choices[index].whole(index, sound=sound) for index in sorted(self._choices)
         ]
-        # without any choice the last event is all that there is to show
+        # without any choice, the last event is all there is
         shown = self._around if choices else self._last_event | self._around
         around = {name: value for name, value in shown.items() if name != "choices"}
         if self._made is not None:
@@ -260,46 +260,43 @@ class _Choice:
     """
 
     reads: Reads
-    """Records the ways of servers that are needed, and says which may be read."""
+    """Records the deviations that are needed, and returns whether they may be accepted."""
     calls: CallDrafts
     """Its calls."""
     content: Content = field(default_factory=Content)
     """Its content."""
     around: JSONObject = field(default_factory=dict[str, JSON])
-    """What stands around its message."""
+    """The members around its message."""
     role: JSON = None
-    """The role as it came; None until then."""
+    """The role; None if not yet received."""
     beside: Members = field(default_factory=Members)
     """The other members of its message."""
     logprobs: Members = field(default_factory=Members)
     """The probabilities of its tokens."""
     mirrored: int = 0
-    """How much of it has come in deltas with a message that says the same."""
+    """How much of it came in deltas together with a message that says the same."""
     reason: JSON = None
-    """The finish reason; None until it came."""
+    """The finish reason; None if there is none yet."""
     is_open: bool = False
-    """Whether a call has come behind its finish reason, and no finish reason behind that."""
+    """Whether a call followed its finish reason, without a finish reason after it."""
     ends_each: bool = False
-    """Whether each piece that says something has come with a finish reason.
-
-    The first one is included.
-    """
+    """Whether every piece with content so far had a finish reason."""
     goes_on: bool = False
-    """Whether such pieces have come behind the first, so that a finish reason ends nothing."""
+    """Whether such pieces followed the first, so that a finish reason ends nothing."""
     delta: JSONObject = field(default_factory=dict[str, JSON])
     """What its last piece added, as a delta of the message."""
     size: int = 0
     """Characters of the last piece's texts."""
     is_text_alone: bool = False
-    """Whether its last piece has nothing of the reply but text of an answer."""
+    """Whether its last piece added only text of an answer."""
     passed: JSONObject | None = None
-    """The choice of its last piece as the API would have sent it; None where it is so already."""
+    """The choice of its last piece in the form of the API; None if it already has that form."""
 
     def add_piece(self, delta: JSONObject) -> int:
-        """Take a delta that is one more piece of the content or of a call's arguments.
+        """Add a delta that is another piece of the content or of a call's arguments.
 
-        Return its size, 0 when it is anything else. An empty text also gives 0: it is taken once
-        more, which adds nothing.
+        Return its size, 0 for anything else. An empty text also returns 0; it is then added again,
+        which has no effect.
         """
         if len(delta) != 1:
             return 0
@@ -316,7 +313,7 @@ class _Choice:
         return self.calls.add_piece(calls[0])
 
     def add(self, part: JSONObject) -> Issue | None:
-        """Take a choice of a chunk; return what is wrong with it, None when nothing is."""
+        """Add a choice of a chunk; return what is wrong with it, or None."""
         self._begin(part)
         delta: Any = part.get("delta")
         message: Any = part.get("message")
@@ -336,11 +333,11 @@ class _Choice:
         if stands_alone and self.reads("message_repeated"):
             return self._add_message(message, part) or self._add_reason(part)
 
-        # what stands beside the finish reason belongs to the reply, and is not behind it
+        # members next to the finish reason belong to the reply, and are not after it
         behind_end = self.reason is not None and not self._takes_on(part, delta)
         is_mirrored = isinstance(message, dict) and self.mirrored == self._came_size()
         fault = self._add_reason(part) or self._add_delta(delta, behind_end=behind_end)
-        # a call that stands beside a finish reason is closed by it
+        # a finish reason closes a call in the same choice
         if part.get("finish_reason"):
             self.is_open = False
 
@@ -359,7 +356,7 @@ class _Choice:
         return fault
 
     def _begin(self, part: JSONObject) -> None:
-        """Forget the last piece, and keep what stands around the next one."""
+        """Forget the last piece, and keep the members around the next one."""
         self.delta = {}
         self.size = 0
         self.is_text_alone = False
@@ -370,10 +367,10 @@ class _Choice:
             for name, value in (logprobs or {}).items():
                 self.logprobs.add(name, value)
         else:
-            self.passed = part | {"logprobs": None}  # programs count what is in them
+            self.passed = part | {"logprobs": None}  # programs count the entries
 
     def _pass_on(self, part: JSONObject, delta: JSONObject) -> None:
-        """Set the choice as the API would have sent it, where it is not so already."""
+        """Set the choice in the form of the API, if it has another form."""
         if _is_no_reason(part.get("finish_reason")):
             self.passed = (self.passed or part) | {"finish_reason": None}
 
@@ -384,9 +381,9 @@ class _Choice:
             self.passed = (self.passed or part) | {"delta": delta | {"content": shown}}
 
     def _add_reason(self, part: JSONObject) -> Issue | None:
-        """Take a finish reason.
+        """Add a finish reason.
 
-        Of several the worst counts; of good ones, the one that promises a call.
+        Of several the worst counts; of good ones, the one that announces a call.
         """
         reason: Any = part.get("finish_reason")
         if reason is None or (_is_no_reason(reason) and self.reads("finish_empty")):
@@ -399,20 +396,20 @@ class _Choice:
             return None
 
         if not self.goes_on and not self.reads("finish_repeated"):
-            expected = "nothing after its finish_reason"
+            expected = "nothing after the finish_reason"
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
 
         self.reason = min((self.reason, reason), key=_rank)
         return None
 
     def _has_said(self) -> bool:
-        """Return whether anything of the reply has come but a role."""
+        """Return whether anything of the reply except a role was received."""
         return bool(self._came_size()) or not is_blank(self.beside.whole)
 
     def _takes_on(self, part: JSONObject, delta: JSONObject) -> bool:
-        """Return whether a piece behind a finish reason is one of a reply that ends in each chunk.
+        """Return whether a piece after a finish reason belongs to a reply that ends in each chunk.
 
-        Text that begins with all that has come may be that text once more.
+        Text that starts with everything received so far may be a copy.
         """
         if is_blank(delta | {"role": None}):
             return False
@@ -429,7 +426,7 @@ class _Choice:
         if behind_end and not is_blank([delta.get(name) for name in _TEXTS]):
             is_white = not delta.get("refusal") and _is_white(delta.get("content"))
             if not is_white or not self.reads("blank_behind_end"):
-                expected = "nothing after its finish_reason"
+                expected = "nothing after the finish_reason"
                 return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
 
             delta = delta | {"content": None}
@@ -466,7 +463,7 @@ class _Choice:
         return None
 
     def _add_content(self, content: Any) -> Issue | None:
-        """Take a piece of the content: a text, a list of texts and thoughts, or a whole object."""
+        """Add a piece of the content: a text, a list of texts and thoughts, or a whole object."""
         if content is None:
             return None
 
@@ -491,7 +488,7 @@ class _Choice:
         return None
 
     def _add_object(self, content: object) -> Issue | None:
-        """Take an object as the content, which it may be where nothing else of it has come."""
+        """Add an object as the content, if nothing else of it was received."""
         if self.content.says_something() or not isinstance(content, dict):
             return Issue.of(Code.REPLY_CONTENT, "/content", found=quote(content))
 
@@ -518,11 +515,11 @@ class _Choice:
 
             piece = self.calls.add(call, behind_end=behind_end)
             if piece is None and behind_end:
-                expected = "nothing after its finish_reason"
+                expected = "nothing after the finish_reason"
                 return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
             if piece is None and self.calls.is_unplaced:
-                # no repeat would change how the server writes
-                what = "a piece of a call does not say of which call it is"
+                # a retry would not change how the server writes
+                what = "a piece does not say to which call it belongs"
                 at = "/choices/0/tool_calls"
                 return Issue.of(Code.ENVELOPE_AMBIGUOUS, at, what=what, found=quote(call))
             if piece is None:
@@ -531,11 +528,11 @@ class _Choice:
                     label = len(self.calls.drafts)
 
                 at = pointer("/tool_calls", label)
-                expected = "pieces of one call under one index"
+                expected = "sent in pieces with the same index"
                 return Issue.of(Code.CALL_MALFORMED, at, expected=expected, found=quote(call))
 
             pieces.append(piece)
-            # a repeat or an empty call adds no function
+            # a copy or an empty call adds no function
             if behind_end and "function" in piece:
                 self.is_open = True
 
@@ -546,14 +543,14 @@ class _Choice:
         return None
 
     def _came_size(self) -> int:
-        """Return how much of the text and the calls has come."""
+        """Return how much of the text and the calls was received."""
         calls = sum(1 + draft.text.tell() for draft in self.calls.drafts)
         return self.content.text.tell() + len(self.content.parts) + calls
 
     def _add_message(self, message: JSONObject, part: JSONObject) -> Issue | None:
-        """Take a whole message in place of a delta: the reply, or what came of it once more.
+        """Add a whole message in place of a delta: the reply, or a copy of what was received.
 
-        What nothing judges and no delta brought is of the reply, too.
+        Members that are not judged, and were in no delta, are added to the reply.
         """
         has_come = not self.content.is_empty or self.calls.drafts or self._is_refused()
         is_read = part.get("delta") is None or self.reads("message_repeated")
@@ -561,12 +558,12 @@ class _Choice:
             return self._add_delta(message, behind_end=False)
 
         if not self._is_told_by(message):
-            # a server that writes such a message does so each time
-            what = "a message says something else than the deltas before it"
+            # a server that sends such a message would do so again
+            what = "a message contradicts the deltas before it"
             at = "/choices/0/message"
             return Issue.of(Code.ENVELOPE_AMBIGUOUS, at, what=what, found=quote(message))
         if not self.reads("message_repeated"):
-            expected = "deltas without their message"
+            expected = "deltas, without a message in addition"
             return Issue.of(Code.ENVELOPE_MALFORMED, "/choices/0", expected=expected)
 
         others = {name: message[name] for name in message if name not in _OF_A_MESSAGE}
@@ -580,7 +577,7 @@ class _Choice:
         return None
 
     def _add_thoughts(self, content: Any) -> JSONObject:
-        """Take the thoughts among a content whose texts have come, where none came with these.
+        """Add the thoughts from a content whose texts came in deltas without thoughts.
 
         Return them as a member of a delta.
         """
@@ -597,7 +594,7 @@ class _Choice:
         return not is_blank([self.beside.whole.get(name) for name in ("refusal", "function_call")])
 
     def _is_told_by(self, message: JSONObject) -> bool:
-        """Return whether a message says what its deltas said; what is blank says nothing."""
+        """Return whether a message says the same as its deltas; blank members do not count."""
         if message.get("role") and message["role"] != (self.role or "assistant"):
             return False
 
@@ -609,7 +606,7 @@ class _Choice:
         content = message.get("content")
         came = self.content.whole
         text = text_in(content)
-        # a gateway that trims a text has not said another one
+        # a gateway that trims a text has not changed it
         is_text = text is not None and text.strip() in ("", (text_in(came) or "").strip())
         if not is_blank(content) and content != came and not is_text:
             return False
@@ -618,7 +615,7 @@ class _Choice:
         return is_blank(calls) or self.calls.are(calls)
 
     def whole(self, index: int, *, sound: bool) -> JSONObject:
-        """Return the choice as that of a completion; one that is not ``sound`` broke off."""
+        """Return the choice in the form of a completion; if it is not ``sound``, it broke off."""
         message: JSONObject = {"role": self.role or "assistant", "content": self.content.whole}
         message |= self.beside.whole
         if self.calls.drafts:
@@ -634,7 +631,7 @@ class _Choice:
 
 
 def _joined(before: JSONObject, delta: JSONObject) -> JSONObject:
-    """Return what two choices of one index added."""
+    """Return what two choices with one index added."""
     if not before:
         return delta
 
@@ -650,7 +647,7 @@ def _parts_of(text: str) -> list[JSON]:
 
 
 def _are_logprobs(value: object) -> bool:
-    """Return whether a value is null, or holds the probabilities of tokens as lists."""
+    """Return whether a value is null, or contains the probabilities of tokens as lists."""
     if not isinstance(value, dict):
         return value is None
 
@@ -659,7 +656,7 @@ def _are_logprobs(value: object) -> bool:
 
 
 def _is_place(index: object, place: int) -> bool:
-    """Return whether an index is that of a place as the API writes it."""
+    """Return whether an index has the API's form for a position."""
     return type(index) is int and index == place
 
 
@@ -669,7 +666,7 @@ def _is_white(content: JSON) -> bool:
 
 
 def _is_piece_of(message: JSONObject, delta: JSONObject) -> bool:
-    """Return whether a message beside a delta holds what the delta holds, and no more."""
+    """Return whether a message next to a delta contains exactly what the delta does."""
     return all(message.get(name) == delta.get(name) for name in _SAID)
 
 
@@ -679,12 +676,12 @@ def _is_empty(message: JSONObject) -> bool:
 
 
 def _is_no_reason(reason: object) -> bool:
-    """Return whether a finish reason stands for null: a blank one, or false."""
+    """Return whether a finish reason stands for null: it is blank, or false."""
     return reason is False or (reason is not None and is_blank(reason))
 
 
 def _rank(reason: object) -> tuple[int, int]:
-    """Order reasons: the worst first; of good ones, that which promises a call."""
+    """Order finish reasons: the worst first; of good ones, the one that announces a call."""
     code = reason_code(reason)
     if code is not None:
         return WORST_FIRST.index(code), 0

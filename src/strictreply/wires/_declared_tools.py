@@ -1,8 +1,8 @@
-"""Tools that a request of the Responses API declares elsewhere than in its list of tools.
+"""Tools that a request of the Responses API declares outside of its list of tools.
 
-They stand in a namespace, in an item ``additional_tools`` of the input, or in an item that says
-what a tool search has loaded. A call says its namespace beside its name. The server gives a tool
-that was loaded by itself its own name as namespace, which says nothing.
+They are in a namespace, in an item ``additional_tools`` of the input, or in an item with the tools
+that a tool search has loaded. A call names its namespace in a member next to its name. For a tool
+that was loaded by itself, the server uses its name as the namespace, which adds nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strictreply.wires._dialects import object_in
 from strictreply.wires._members import peek
 
 DECLARED_TOOLS = "declared_tools"
-"""The member of a read request that holds these tools, in the common form."""
+"""The member of a read request with these tools, in the common form."""
 
 _LOADING = ("additional_tools", "tool_search_output")
 _OURS = ("function", "custom")
@@ -27,9 +27,10 @@ Spaces: TypeAlias = Mapping[tuple[str, str], str]
 def declared_elsewhere(tools: Iterable[object], items: Iterable[object]) -> list[JSONObject]:
     """Return the functions and custom tools that are declared in namespaces and items.
 
-    One has the name that it is called by, and its namespace beside it. Where there are several of a
-    name, those in a namespace are named ``namespace.name``. Of two that stand in the same place the
-    last counts, and a tool of the request's own list counts before one without a namespace.
+    Each has the name by which it is called, and its namespace in another member. If several tools
+    share a name, those in a namespace are named ``namespace.name``. Of two tools in the same place
+    the last counts, and a tool of the request's own list takes precedence over one without a
+    namespace.
     """
     listed = [tool for tool in map(_plain, tools) if tool.get("type") in _OURS]
     own = {tool["name"]: tool for tool in listed if isinstance(tool.get("name"), str)}
@@ -65,10 +66,10 @@ def own_names(tools: Iterable[JSONObject]) -> dict[str, str]:
 
 
 def allowed_in(listed: Iterable[object], known: Iterable[object]) -> list[JSONObject]:
-    """Return the functions and custom tools that a list of allowed ones names, in the common form.
+    """Return the functions and custom tools in a list of allowed ones, in the common form.
 
-    ``known`` are all that are declared. A namespace stands for what is declared in it, and a name
-    that is known with its namespace alone for each tool that has it as its own.
+    ``known`` are all declared tools. A namespace stands for all its tools, and a name that several
+    namespaces declare stands for each of these tools.
     """
     tools: list[JSONObject] = [tool for tool in known if isinstance(tool, dict)]
     names = [name_of(tool) for tool in tools]
@@ -100,7 +101,7 @@ def _entry(tool: JSONObject) -> JSONObject:
 
 
 class ToolNames(list[str]):
-    """The names of tools; ``spaces`` has the name of each tool that stands in a namespace."""
+    """The names of tools; ``spaces`` has the names of the tools in a namespace."""
 
     def __init__(self, names: Iterable[str], spaces: Spaces | None = None) -> None:
         super().__init__(names)
@@ -108,15 +109,15 @@ class ToolNames(list[str]):
 
 
 def spaces_of(tools: Iterable[JSONObject]) -> Spaces:
-    """Return the name by which each tool in the common form is known, by namespace and name."""
+    """Return the name of each tool in the common form, by namespace and declared name."""
     known = [(tool["namespace"], name_of(tool)) for tool in tools if "namespace" in tool]
     return {(space, name.removeprefix(f"{space}.")): name for space, name in known}
 
 
 def called_name(name: object, namespace: object, known: Container[str]) -> object:
-    """Return the name by which a call's tool is known.
+    """Return the name of a call's tool.
 
-    In a namespace that does not declare it, it is ``namespace.name``, which nothing is.
+    If the namespace does not declare it, it is ``namespace.name``, which is not a tool.
     """
     if not isinstance(name, str) or namespace in (None, "", name):
         return name

@@ -1,7 +1,7 @@
-"""How servers write a message otherwise than the API does, as one table with its sources.
+"""Known deviations of servers from the API in a message, as one table with sources.
 
-A row reads what can mean one thing only and could not be fixed by a retry. What a careless reader
-could take for something else has no row, such as a ``function_call`` that stands alone.
+A row accepts only what has exactly one meaning and what a retry would not fix. What could be
+misread has no row: a ``function_call`` without ``tool_calls``, for example.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 from strictreply.values._limits import JSONObject
 
 NeedsNothing: TypeAlias = Callable[[str], bool]
-"""Whether a declared tool of this name can be called without arguments."""
+"""Returns whether a declared tool of this name can be called without arguments."""
 
 _LONGEST_NUMBER = 10**40
 _STR_OR_NONE = (str, type(None))
@@ -27,14 +27,14 @@ _THOUGHTS = ("thinking", "reasoning", "redacted_thinking")
 """The types of chunks that hold thoughts: Mistral; Databricks; Anthropic behind gateways."""
 
 _OTHER_NAMES = ("parameters", "args", "params", "input", "kwargs")
-"""The names under which servers send arguments, too."""
+"""Other names under which servers send arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One way of servers to write otherwise: what they send, what is read, and a public source.
+    """One deviation of servers: what they send, how it is read, and a public source.
 
-    ``servers`` are those that the source names.
+    ``servers`` are the servers that the source names.
     """
 
     sends: str
@@ -45,9 +45,9 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class MessageDialect(Dialect):
-    """One way of servers to write a message; its reader bears the name of the row.
+    """One deviation in a message, and its reader, a function with the name of the row.
 
-    ``read`` returns the message in the API's way: the same object where it is written so already.
+    ``read`` returns the message in the form of the API: the same object, if there was no deviation.
     """
 
     read: Callable[[JSONObject, NeedsNothing], JSONObject]
@@ -56,9 +56,9 @@ class MessageDialect(Dialect):
 def in_api_form(
     message: object, needs_nothing: NeedsNothing, *, bare: bool = False
 ) -> tuple[object, tuple[str, ...]]:
-    """Return a message as the API would have it, and the names of the rows needed for that.
+    """Return a message in the form of the API, and the names of the rows that were needed.
 
-    A ``bare`` one need not have a role.
+    A ``bare`` message need not have a role.
     """
     original = None if type(message) is dict and _is_in_api_form(message) else object_in(message)
     if original is None:
@@ -80,9 +80,9 @@ def in_api_form(
 
 
 def _is_in_api_form(message: JSONObject) -> bool:
-    """Return whether no row can apply, which is nearly always so.
+    """Return whether certainly no row applies, which is the common case.
 
-    To try each row would cost a third of judging the reply.
+    Trying each row would cost a third of judging the reply.
     """
     if message.get("role") != "assistant" or message.get("function_call"):
         return False
@@ -113,9 +113,9 @@ def _is_in_api_form(message: JSONObject) -> bool:
 
 
 def text_in(content: object) -> str | None:
-    """Return the text of a content; of a list, the joined text chunks beside thoughts.
+    """Return the text of a content; of a list, the joined text chunks without thoughts.
 
-    None for a list with any other chunk, and for what is neither a text nor a list.
+    None for a list with any other chunk, and for a value that is neither a text nor a list.
     """
     if isinstance(content, str):
         return content
@@ -135,9 +135,9 @@ def text_in(content: object) -> str | None:
 
 
 def thoughts_in(content: object) -> list[JSONObject]:
-    """Return the chunks of a content that hold the model's thoughts.
+    """Return the chunks of a content that contain the model's thoughts.
 
-    Providers want them back as they were.
+    Providers need them back unchanged.
     """
     if not isinstance(content, list | tuple):
         return []
@@ -147,7 +147,7 @@ def thoughts_in(content: object) -> list[JSONObject]:
 
 
 def object_in(value: object) -> JSONObject | None:
-    """Return a mapping, or an SDK object as one; None for anything else."""
+    """Return a mapping, or an SDK object as a mapping; None for anything else."""
     if isinstance(value, Mapping):
         return cast("JSONObject", value)
 
@@ -158,7 +158,7 @@ def object_in(value: object) -> JSONObject | None:
     try:
         dumped = dump(mode="json", exclude_unset=True, warnings=False)
     except (TypeError, ValueError, RecursionError):
-        # an object that holds what is not JSON is judged as it is
+        # an object with values that are not JSON is judged unchanged
         return None
 
     return cast("JSONObject", dumped) if isinstance(dumped, dict) else None
@@ -203,7 +203,7 @@ def _call_empty(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject
 
 
 def _is_empty_call(call: object) -> bool:
-    """Return whether a call says nothing: at most what kind it is, or its place."""
+    """Return whether a call is empty: it has at most a type or an index."""
     told = {} if call is None else object_in(call)
     if told is None:
         return False
@@ -216,7 +216,7 @@ def _is_empty_call(call: object) -> bool:
 
 def _call_repeated(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     if "response" in message:
-        return message  # its items stand for its calls, one by one
+        return message  # its items correspond to its calls, one by one
 
     left: list[Any] = []
     places: dict[str, int] = {}
@@ -238,7 +238,7 @@ def _call_repeated(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObj
 
 
 def is_same_call(one: object, other: object) -> bool:
-    """Return whether two calls are of one kind and have one name and the same arguments."""
+    """Return whether two calls have the same kind, name and arguments."""
     kind, name, arguments = _said_of_call(one)
     other_kind, other_name, other_arguments = _said_of_call(other)
     labels = (kind, name)
@@ -255,7 +255,7 @@ def _said_of_call(call: object) -> tuple[object, object, object]:
 
 
 def is_same_json(one: object, other: object) -> bool:
-    """Return whether two texts are one, or write the same JSON."""
+    """Return whether two texts are equal, or contain equal JSON."""
     if not (isinstance(one, str) and isinstance(other, str)):
         return one is None and other is None
     if one == other:
@@ -273,13 +273,13 @@ def is_same_json(one: object, other: object) -> bool:
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a member comes twice")
+        raise ValueError("a member occurs twice")
 
     return members
 
 
 def with_others_of(repeated: JSONObject, call: object) -> JSONObject:
-    """Return a call with what stands around it once more; what is blank says nothing new."""
+    """Return a call with the other members of its copy; blank members add nothing."""
     told = object_in(call) or {}
     function = object_in(told.get("function")) or {}
     beside = _said_around(object_in(repeated.get("function")) or {}, ("name", "arguments"))
@@ -318,12 +318,12 @@ def _arguments_object(call: JSONObject, _needs_nothing: NeedsNothing) -> JSONObj
 
 
 def written(arguments: object) -> str | None:
-    """Return an object as the JSON text that the API would have had; None for anything else."""
+    """Return an object as the JSON text that the API would send; None for anything else."""
     if not isinstance(arguments, dict):
         return None
 
     try:
-        # NaN is written, and refused when read
+        # NaN is written here, and rejected by the reader
         return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         return None
@@ -376,14 +376,14 @@ def _call_id_missing(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONO
 
 
 def made_ids(message: JSONObject, taken: set[str]) -> Iterator[str]:
-    """Yield ids for the calls of a message that are not taken, and take them.
+    """Yield new ids for the calls of a message, and add them to the taken ones.
 
-    They are made of the reply, so that the same reply is read the same whenever it is read again,
-    as durable steps are.
+    They are derived from the reply, so that reading the same reply again gives the same ids, as
+    durable steps require.
     """
     seed = json.dumps(message, default=lambda value: type(value).__name__, skipkeys=True)
     for number in count():
-        # nine letters and digits, as the strictest servers take (Mistral's templates)
+        # nine letters and digits, for the strictest servers (Mistral's templates)
         digest = sha256(f"{number} {seed}".encode(errors="surrogatepass"))
         id_ = digest.hexdigest()[:9]
         if id_ not in taken:
@@ -393,7 +393,7 @@ def made_ids(message: JSONObject, taken: set[str]) -> Iterator[str]:
 
 def _call_id_shared(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONObject:
     if "response" in message:
-        return message  # its items stand for its calls, one by one
+        return message  # its items correspond to its calls, one by one
 
     calls = _calls(message)
     told = [object_in(call) or {} for call in calls]
@@ -416,7 +416,7 @@ def _call_id_shared(message: JSONObject, _needs_nothing: NeedsNothing) -> JSONOb
 
 
 def _are_several(calls: list[JSONObject]) -> bool:
-    """Return whether calls of one id are that many calls: each is whole, and no form of another."""
+    """Return whether calls with one id are different calls: each is complete, and none a copy."""
     if len(calls) > _MOST_SHARED:
         return False
 
@@ -439,7 +439,7 @@ def _are_several(calls: list[JSONObject]) -> bool:
 
 
 def _object_written(arguments: object) -> JSONObject | None:
-    """Return the object that a text of arguments is; None for any other text."""
+    """Return the object in a text of arguments; None for any other text."""
     if not isinstance(arguments, str):
         return None
 
@@ -452,7 +452,7 @@ def _object_written(arguments: object) -> JSONObject | None:
 
 
 def _is_form(one: JSONObject, other: JSONObject) -> bool:
-    """Return whether one of two objects may be the other before it was whole."""
+    """Return whether one of two objects may be an incomplete form of the other."""
     return _begins(one, other) or _begins(other, one)
 
 
@@ -468,7 +468,7 @@ def _begins_value(one: object, other: object) -> bool:
 
 
 def is_blank(value: object) -> bool:
-    """Return whether a value is null or an empty text, or holds nothing but such values."""
+    """Return whether a value is null or an empty text, or contains only such values."""
     if isinstance(value, dict):
         return all(map(is_blank, value.values()))
     if isinstance(value, list):
@@ -509,11 +509,11 @@ def _name_and_arguments(function: object) -> list[object]:
 
 
 ANSWER_OBJECT = "content_object"
-"""The row that is read only where an answer is JSON."""
+"""The row that applies only if an answer is JSON."""
 
 DIALECTS: Mapping[str, MessageDialect] = {
     "function_call_empty": MessageDialect(
-        "an empty legacy `function_call` beside the content",
+        "an empty legacy `function_call` next to the content",
         "nothing",
         "pydantic/pydantic-ai, tests/models/cassettes/test_snowflake#0 (Snowflake)",
         _function_call_empty,
@@ -521,7 +521,7 @@ DIALECTS: Mapping[str, MessageDialect] = {
     ),
     "function_call_repeated": MessageDialect(
         "a legacy `function_call` that repeats one of the `tool_calls`",
-        "the calls alone",
+        "only the `tool_calls`",
         "MeetKai/functionary#156 (llama-cpp-python)",
         _function_call_repeated,
         servers=("llama-cpp-python",),
@@ -534,49 +534,48 @@ DIALECTS: Mapping[str, MessageDialect] = {
         servers=("Gemini",),
     ),
     "role_missing": MessageDialect(
-        "no role, or a blank one",
+        "no role, or a blank role",
         "`assistant`",
         "danny-avila/LibreChat#1221",
         _role_missing,
     ),
     "content_chunks": MessageDialect(
-        "the content as a list of text chunks, also beside chunks of thinking",
-        "the joined text; the thinking is not content, and goes back to the server",
+        "the content as a list of text chunks, possibly with chunks of thinking",
+        "the joined text; the thinking is not content, and is sent back to the server",
         "vercel/ai#13703 (Mistral, Ollama); BerriAI/litellm#9700 (Databricks)",
         _content_chunks,
         servers=("Mistral", "Ollama", "Databricks"),
     ),
     ANSWER_OBJECT: MessageDialect(
-        "an answer that must be JSON as an object, not as its JSON text",
-        "the text; where an answer is any text, the object is refused",
+        "an answer that must be JSON, as an object instead of JSON text",
+        "its JSON text; if the answer may be any text, the object is rejected",
         "posit-dev/chatlas, tests/_vcr/test_provider_cloudflare#0 (Cloudflare Workers AI)",
         _content_object,
         servers=("Cloudflare Workers AI",),
     ),
     "call_empty": MessageDialect(
-        "`tool_calls` with `{}`, null or another call that says nothing; `{}` or a blank text for "
-        "all of them",
-        "no call: the text alone, or an empty reply",
+        "`tool_calls` that contain `{}`, null or another empty call, or are `{}` or a blank text",
+        "no call: only the text, or an empty reply",
         "jjang-ai/vmlx#219 (of a stream)",
         _call_empty,
     ),
     "call_type_missing": MessageDialect(
-        "a call without a type, or with null or a blank one",
+        "a call whose type is missing, null or blank",
         "`function`",
         "EricLBuehler/mistral.rs#687",
         _each_call(_call_type_missing),
         servers=("mistral.rs",),
     ),
     "arguments_object": MessageDialect(
-        "the arguments as an object, not as its JSON text",
-        "the text",
+        "the arguments as an object instead of JSON text",
+        "its JSON text",
         "ggml-org/llama.cpp#20198; huggingface/text-generation-inference#2136",
         _each_call(_arguments_object),
         servers=("llama.cpp", "TGI"),
     ),
     "arguments_empty": MessageDialect(
-        "missing, null or blank arguments of a tool that requires none, or the text `null`, "
-        "where nothing else may hold them",
+        "missing, null or blank arguments, or the text `null`, for a tool that requires none, if "
+        "no other member can hold them",
         "`{}`",
         "ogx-ai/ogx#3560 (vLLM); simonw/llm#1164 (OpenRouter); NousResearch/hermes-agent#83937",
         _each_call(_arguments_empty),
@@ -584,33 +583,33 @@ DIALECTS: Mapping[str, MessageDialect] = {
     ),
     "call_id_number": MessageDialect(
         "a number as the id of a call",
-        "the text of the number",
+        "the number as text",
         "anomalyco/opencode#19947 (NVIDIA NIM, LM Studio)",
         _each_call(_call_id_number),
         servers=("NVIDIA NIM", "LM Studio"),
     ),
     "call_repeated": MessageDialect(
-        "a call once more: the same id, name and arguments, whatever stands around them",
-        "the call, once; what stands around it is that of the last one that has it",
+        "a call again: same id, name and arguments, other members may differ",
+        "the call, once; each other member from the last copy that has it",
         "mudler/LocalAI#9722; QuantumNous/new-api#6278 (of a stream)",
         _call_repeated,
     ),
     "call_id_shared": MessageDialect(
-        "calls of one id that are not one call: other names, or other whole arguments",
-        "the calls, the later ones under ids of ours",
+        "different calls with the same id: other names, or other complete arguments",
+        "the calls; later ones get generated ids",
         "HKUDS/nanobot#3943 (DeepSeek, Zhipu)",
         _call_id_shared,
         servers=("DeepSeek", "Zhipu"),
     ),
     "call_id_missing": MessageDialect(
-        "a call without an id, or with null or a blank one",
-        "an id of ours, unique in its conversation",
+        "a call whose id is missing, null or blank",
+        "a generated id, unique in its conversation",
         "vercel/ai#7834 (Gemini); lmstudio-ai/lmstudio-bug-tracker#830; ggml-org/llama.cpp#11992",
         _call_id_missing,
         servers=("Gemini", "LM Studio", "llama.cpp"),
     ),
 }
-"""The ways of servers that are read as the API's, by the name that an attempt records."""
+"""Accepted deviations in a message, by the name that an attempt records."""
 
 IDS_OF_SERVERS = frozenset({"call_id_number", "call_id_missing", "call_id_shared"})
-"""The rows after which no id of the message can be one that a model copied."""
+"""If one of these rows applies, the model cannot have copied the ids of the message."""

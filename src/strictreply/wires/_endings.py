@@ -1,4 +1,4 @@
-"""How replies end, and what errors say of them: the tables of bad endings and of errors.
+"""The tables of bad endings, and of errors that are about the model's reply.
 
 Of several endings the worst counts.
 """
@@ -86,9 +86,9 @@ FINISH_REASONS: Mapping[str, Code] = {
     # gateways' own words
     **dict.fromkeys(("failed", "aborted", "cancelled", "canceled", "timeout"), _BROKEN),
 }
-"""What a finish reason means; a word that is not here says nothing against the reply.
+"""What a finish reason means; any other word is a good end.
 
-Why a call ended is another thing: :class:`~strictreply.values._errors.Reason`.
+The reason why a call ended is :class:`~strictreply.values._errors.Reason`.
 """
 
 ERRORS: Mapping[str, Code] = {
@@ -105,7 +105,7 @@ ERRORS: Mapping[str, Code] = {
     # SGLang, 400: its type, the message is the status alone (sgl-project/sglang#4300)
     "failed_to_parse_fc_related_info_to_json_format!": _CALL,
 }
-"""What an error says of the model's reply, by its code, its type, or the whole of its message."""
+"""What an error says about the model's reply, by its code, its type, or its whole message."""
 
 ERROR_OPENINGS: Mapping[str, Code] = {
     # Ollama, 500 for what its own model wrote (ollama/ollama#17638)
@@ -135,20 +135,20 @@ ERROR_OPENINGS: Mapping[str, Code] = {
     # OpenAI, 400 (BeehiveInnovations/pal-mcp-server#178)
     "invalid prompt: your prompt was flagged": _FILTERED,
 }
-"""How the message of an error begins that names no code of its own."""
+"""The beginnings of the messages of errors that have no code of their own."""
 
 OF_CONVERSATION = (
     "failed to parse tool call arguments as json",
     "the model produced invalid content",
 )
-"""Such openings that may also be about an earlier turn, which no retry of this reply can fix."""
+"""Beginnings that may also be about an earlier turn, which no retry of this reply can fix."""
 
 WORST_FIRST = (_REFUSED, _FILTERED, _CUT, _CALL, _REPLY, Code.ENVELOPE_ERROR, _BROKEN)
-"""The bad endings, worst first: of several the worst counts, also a native reason."""
+"""The bad endings, worst first: of several the worst counts."""
 
 _MOST_ACCOUNTS = 8  # of one error, repeated by gateways
 
-_MOST_SAID = 64_000  # characters of a message that may hold another error
+_MOST_SAID = 64_000  # characters of a message that may contain another error
 
 _PREFIXES = re.compile(
     # LiteLLM's, the SDK's: "litellm.BadRequestError: GroqException - Error code: 400 - {…}"
@@ -163,12 +163,12 @@ _QUOTED_WORDS = re.compile(r"""['"](?:message|error)\\?['"]: ?\\?['"]""")
 
 
 def refused(code: Code, path: str, *, found: str = "", **words: str) -> Invalid:
-    """Refuse with one issue."""
+    """Return a verdict with one issue."""
     return Invalid((Issue.of(code, path, found=found, **words),))
 
 
 def reason_code(reason: object) -> Code | None:
-    """Return what a reason means, None when it is not a bad one.
+    """Return the meaning of a finish reason; None if it is not a bad one.
 
     The whole word counts, or one half of ``function_call_filter: MALFORMED_FUNCTION_CALL``.
     """
@@ -184,9 +184,9 @@ def reason_code(reason: object) -> Code | None:
 
 
 def error_code(error: object) -> Code:
-    """Return what an error says of the model's reply.
+    """Return what an error says about the model's reply.
 
-    The code is ``envelope.error`` for one that says nothing of it.
+    The code is ``envelope.error`` if it says nothing about it.
     """
     told = accounts_of(error)
     for account in told:
@@ -201,14 +201,14 @@ def error_code(error: object) -> Code:
             if start.startswith(opening):
                 return code
 
-    # what holds the model's words is the model's fault, whatever it is called
+    # an error that quotes the model is the model's fault, whatever its name is
     # (langchain-ai/langchain#31459)
     is_models = any(peek(account, "failed_generation") for account in told)
     return Code.REPLY_UNREADABLE if is_models else Code.ENVELOPE_ERROR
 
 
 def failed_generation(response: object) -> str | None:
-    """Return what the model wrote and the server could not parse (Groq); None: unsaid."""
+    """Return what the model wrote and the server could not parse (Groq); else None."""
     written = peek(peek(response, "error"), "failed_generation")
     return written if isinstance(written, str) else None
 
@@ -223,15 +223,15 @@ def _beginning(account: object) -> str:
 
 
 def message_of(error: object) -> str:
-    """Return the message of an error, empty when it has none."""
+    """Return the message of an error, empty if it has none."""
     message = error if isinstance(error, str) else peek(error, "message")
     return message if isinstance(message, str) else ""
 
 
 def accounts_of(error: object) -> list[object]:
-    """Return an error, and behind it each error that it repeats, up to some number.
+    """Return an error, followed by the errors that it repeats, up to a limit.
 
-    Gateways put what a provider said into a member of their own error, or behind a prefix of its
+    Gateways put a provider's error into a member of their own error, or after a prefix of its
     message.
     """
     told: list[object] = []
@@ -259,7 +259,7 @@ def accounts_of(error: object) -> list[object]:
 
 
 def _behind_prefixes(message: str) -> object:
-    """Return the error behind the prefixes of a message; None when it repeats none."""
+    """Return the error after the prefixes of a message; None if it repeats none."""
     prefix = _PREFIXES.match(message)
     rest = message[prefix.end() if prefix else 0 :][:_MOST_SAID].lstrip()
     rest = rest.removeprefix("b'").removeprefix('b"')
@@ -269,7 +269,7 @@ def _behind_prefixes(message: str) -> object:
     try:
         repeated, _ = json.JSONDecoder().raw_decode(rest)
     except (ValueError, RecursionError):
-        # the text of an object of Python's, or cut
+        # the repr of a Python object, or cut off
         words = _QUOTED_WORDS.search(rest)
         return rest[words.end() :] if words else rest
 
@@ -277,9 +277,9 @@ def _behind_prefixes(message: str) -> object:
 
 
 def error_in(response: object) -> object:
-    """Return the error that a response is or holds; None when there is none.
+    """Return the error in a response, or the response if it is an error; None for none.
 
-    It stands under ``error``, on the choice, or is the whole response in a form of
+    It is under ``error``, on the choice, or it is the whole response in a form of
     :data:`~strictreply.wires._error_forms.ERROR_FORMS`.
     """
     if isinstance(response, list) and len(response) == 1:
@@ -300,7 +300,7 @@ def error_in(response: object) -> object:
 
 
 def _with_members(error: str, response: object) -> object:
-    """Return an error that is a text; where more of it stands beside the text, the whole."""
+    """Return an error that is a text; if other members of it are next to the text, all of it."""
     # TGI's error_type; a ``status``; OAuth's error_description
     said = ("message", "error_type", "code", "error_description")
     has_more = any(peek(response, name) for name in said)
@@ -308,7 +308,7 @@ def _with_members(error: str, response: object) -> object:
 
 
 def status_of(word: object) -> int | None:
-    """Return the HTTP status that a word stands for, whole or by one of its halves.
+    """Return the HTTP status that a word stands for, as a whole or by one of its halves.
 
     ``Throttling.AllocationQuota`` is a DashScope code, ``policies.ratelimit.QuotaViolation`` one of
     Apigee, ``com.amazon#ThrottlingException`` a type of AWS.
@@ -338,9 +338,9 @@ def word_of(text: str) -> str:
 
 
 def worst_of(found: Iterable[tuple[Code, str, object]]) -> Issue | None:
-    """Return the issue of the worst of the bad endings; None when there is none.
+    """Return the issue of the worst bad ending; None if there is none.
 
-    Each comes with its place and with what stands there.
+    Each ending comes with its place and its value.
     """
     worst = min(found, key=lambda one: WORST_FIRST.index(one[0]), default=None)
     if worst is None:

@@ -1,7 +1,7 @@
-"""How servers write an error that is the whole of a body, and what their codes stand for.
+"""Formats of bodies that consist of an error, and the meanings of servers' own codes.
 
-The API puts an error under ``error``, with a ``message``, a ``type`` and a ``code``. What is
-written otherwise is read into that form by the rows of one table, each with a public source.
+The API puts an error under ``error``, with a ``message``, a ``type`` and a ``code``. The rows of
+one table, each with a public source, convert other formats to that one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeAlias, cast
 from strictreply.values._limits import JSONObject
 
 Meaning: TypeAlias = int | str
-"""What a server's own code stands for: an HTTP status, or the API's own type of such an error."""
+"""The meaning of a server's own code: an HTTP status, or the API's own type of such an error."""
 
 _NOTHING: Mapping[int, Meaning] = MappingProxyType({})
 _FILTER = "content_filter"
@@ -23,7 +23,7 @@ _TOO_LONG = "context_length_exceeded"
 _MONEY = "insufficient_quota"
 
 _GOOD = frozenset({"", "0", "200", "success", "ok"})
-"""The codes by which servers say that nothing went wrong."""
+"""The codes by which servers report success."""
 
 _MINIMAX: Mapping[int, Meaning] = {
     **dict.fromkeys((1000, 1013, 1024, 1033), 500),
@@ -70,9 +70,9 @@ _CLOUDFLARE: Mapping[int, Meaning] = {
 
 @dataclass(frozen=True, slots=True)
 class ErrorForm:
-    """One way of servers to write an error: what they send, a public source, and who sends it.
+    """One format of errors: what servers send, a public source, and the servers.
 
-    ``read`` returns the error of a body as the API would have it; None where the body is not one.
+    ``read`` returns the error of a body in the form of the API; None if the body is not an error.
     """
 
     sends: str
@@ -82,7 +82,7 @@ class ErrorForm:
 
 
 def error_of(body: object) -> JSONObject | None:
-    """Return the error that a body without a reply is, in the API's form; None when it is none."""
+    """Return the error that a body without a reply is, in the form of the API; else None."""
     if not isinstance(body, Mapping):
         return None
 
@@ -91,13 +91,13 @@ def error_of(body: object) -> JSONObject | None:
 
 
 def error_beside(response: object) -> JSONObject | None:
-    """Return the error that a response holds beside its choices; None when there is none."""
+    """Return the error in a response that also has choices; None if there is none."""
     told = response.get("base_resp") if isinstance(response, Mapping) else None
     return _base_resp(cast("JSONObject", response)) if told else None
 
 
 def meaning_of(error: object) -> Meaning | None:
-    """Return what the code of an error in the API's form stands for by a provider's own table."""
+    """Return the meaning of an error's code, by a provider's own table."""
     if not isinstance(error, Mapping) or not {*error} <= {"code", "message"}:
         return None
 
@@ -111,11 +111,11 @@ def _meaning(meanings: Mapping[int, Meaning], code: object) -> Meaning | None:
     return meanings.get(code) if type(code) is int else None
 
 
-_LONG = 9  # digits, more than any code has
+_LONG = 9  # more digits than any code has
 
 
 def _is_code(code: object) -> bool:
-    """Return whether a value is a code of something that went wrong."""
+    """Return whether a value is the code of an error."""
     if isinstance(code, bool) or not isinstance(code, str | int):
         return False
 
@@ -129,7 +129,7 @@ def _text(value: object) -> str:
 def _in_api_form(
     account: JSONObject, words: str, code: object, meanings: Mapping[int, Meaning] = _NOTHING
 ) -> JSONObject:
-    """Return an error in the API's form, with all its own members."""
+    """Return an error in the form of the API, with all its own members."""
     error = {**account, "message": words, "code": code}
     meaning = _meaning(meanings, code)
     if isinstance(meaning, int):
@@ -143,7 +143,7 @@ def _in_api_form(
 def _coded(
     code: str, words: str, *, within: str = "", meanings: Mapping[int, Meaning] = _NOTHING
 ) -> Callable[[JSONObject], JSONObject | None]:
-    """Return a reader of errors that have a code and words under these names."""
+    """Return a reader of errors whose code and message have these names."""
 
     def read(body: JSONObject) -> JSONObject | None:
         held = body.get(within) if within else body
@@ -275,16 +275,16 @@ ERROR_FORMS: Mapping[str, ErrorForm] = {
         _fault,
     ),
     "message": ErrorForm(
-        "`message` alone",
+        "only `message`",
         "docs.cohere.com/reference/errors",
         ("Cohere",),
         _told,
     ),
 }
-"""The ways of servers to write an error that is the whole of a body, read in this order."""
+"""Formats of a body that consists of an error, tried in this order."""
 
 SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-"""The codes that are sent with status 429, too, though waiting does not help."""
+"""Codes for which waiting does not help, although servers send them with status 429."""
 
 _STATUS_WORDS: Mapping[int, str] = {
     # OpenAI's error types and codes, the codes of a failed response; Anthropic's types; the names
@@ -315,7 +315,7 @@ _STATUS_WORDS: Mapping[int, str] = {
     "serviceunavailableexception modelnotreadyexception temporarily_unavailable "
     "provider_overloaded provider_unavailable",
     504: "deadline_exceeded timeout_error gateway_timeout",
-    529: "overloaded_error",  # Anthropic's own, no status of HTTP
+    529: "overloaded_error",  # Anthropic's own, not an HTTP status
 }
 STATUSES: Mapping[str, int] = {
     word: status for status, words in _STATUS_WORDS.items() for word in words.split()

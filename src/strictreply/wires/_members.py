@@ -1,4 +1,4 @@
-"""Members of mappings and of SDK objects, read alike; and what is plain JSON of them."""
+"""Reads members of mappings and of SDK objects in the same way, and as plain JSON."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def peek(value: object, name: str) -> object:
-    """Read a member of a mapping or an attribute of an SDK object; None when there is none."""
-    if type(value) is dict or isinstance(value, Mapping):  # the first alone is fast
+    """Read a member of a mapping or an attribute of an SDK object; None if there is none."""
+    if type(value) is dict or isinstance(value, Mapping):  # only the first is fast
         return value.get(name)
     return None if isinstance(value, str | bytes | list) else getattr(value, name, None)
 
@@ -20,7 +20,7 @@ def peek(value: object, name: str) -> object:
 def ids_in(messages: Iterable[object]) -> list[str]:
     """Return the ids of the calls in a conversation, in order.
 
-    Calls stand in messages, or are items of their own.
+    Calls are in messages, or are items of their own.
     """
     ids: list[str] = []
     for message in messages:
@@ -40,7 +40,7 @@ def ids_in(messages: Iterable[object]) -> list[str]:
 def as_json(value: object) -> JSON:
     """Return an SDK object or a mapping as plain JSON.
 
-    Raise TypeError for anything else, as json.dumps does.
+    Raises TypeError for anything else, like json.dumps.
     """
     dump = getattr(value, "model_dump", None)
     if callable(dump):

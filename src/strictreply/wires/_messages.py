@@ -1,8 +1,8 @@
-"""Messages of chat completions as drafts, and drafts as messages.
+"""Converts messages of chat completions to drafts, and drafts to messages.
 
-This form is that of the chat completions API, and the one in which the Responses API's items are
-read and written. What a provider added for itself (reasoning, thought signatures) goes back as it
-came: servers refuse a turn without it.
+The same form is used to read and write the items of the Responses API. Members that a provider
+added for itself (reasoning, thought signatures) are sent back unchanged: servers reject a turn
+without them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from strictreply.wires._wire import Replay
 
 _KINDS = frozenset({"function", "custom"})
 _OURS = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "audio", "parsed"})
-"""The members of a message that are written anew, or that no server takes back as they came."""
+"""The members of a message that are written anew, or that no server accepts back unchanged."""
 
 _OF_A_CALL = ("id", "type", "function", "custom", "index")
 
-# no provider wants more of a message and of a call back
+# no provider needs other members of a message or a call back
 _PLAIN_MESSAGE = frozenset(
     {"role", "content", "tool_calls", "refusal", "annotations", "audio", "function_call"}
 )
@@ -36,13 +36,13 @@ _PLAIN_CALL = frozenset(_OF_A_CALL)
 
 
 def draft_of(message: object, came: object = None) -> Draft:
-    """Return the draft that a message is, a mapping or an SDK object.
+    """Return the draft for a message, a mapping or an SDK object.
 
-    ``came`` is the message before its server's ways were read, None where it is the same: its
-    thoughts stay where they were.
+    ``came`` is the message before deviations of its server were corrected, None if it is the same:
+    it has the thoughts at their original places.
     """
     get: Callable[[str], Any] = partial(peek, message)
-    if type(message) is dict:  # nearly always, and fast
+    if type(message) is dict:  # the common case, and fast
         held: JSONObject = message
         get = held.get
 
@@ -62,7 +62,7 @@ def draft_of(message: object, came: object = None) -> Draft:
 
 
 def _call_of(call: Any) -> DraftCall:
-    if type(call) is dict and call.get("type") == "function":  # nearly always
+    if type(call) is dict and call.get("type") == "function":  # the common case
         function = call.get("function")
         if type(function) is dict:
             return DraftCall(
@@ -92,7 +92,7 @@ def _call_of(call: Any) -> DraftCall:
 
 
 def _fault_of(call: object, calls: object) -> Issue | None:
-    """Report calls where no draft has a place for them; ``call`` is that of the legacy form."""
+    """Return the issue of calls that do not fit into a draft; ``call`` is the legacy member."""
     if call:
         return Issue.of(Code.CALL_MALFORMED, "/function_call", expected="in tool_calls")
     if calls is None or isinstance(calls, list | tuple):
@@ -102,7 +102,7 @@ def _fault_of(call: object, calls: object) -> Issue | None:
 
 
 def message_of(draft: Draft) -> JSONObject:
-    """Return a draft as a message: the one that it came as, where nothing was changed in it."""
+    """Return a draft as a message: the original one if nothing was changed in it."""
     if draft.source is None:
         return _made(draft)
 
@@ -119,7 +119,7 @@ def message_of(draft: Draft) -> JSONObject:
 
 
 def plain_message(draft: Draft) -> JSONObject:
-    """Return a draft as a message whose content is its text, without the thoughts in it."""
+    """Return a draft as a message whose content is its text without thoughts."""
     message = message_of(draft)
     if draft.other is not None or message.get("content") == draft.text:
         return message
@@ -136,13 +136,13 @@ def _made(draft: Draft) -> JSONObject:
 
 
 def _with_text(content: object, text: str | None) -> object:
-    """Return a content with another text, behind the thoughts that it came with."""
+    """Return a content with another text after its thoughts."""
     thoughts = thoughts_in(content)
     return [*thoughts, {"type": "text", "text": text}] if thoughts else text
 
 
 def _written_call(call: DraftCall) -> object:
-    """Return a call as a message says it: the one that it came as, where nothing was changed."""
+    """Return a call in the form of a message: the original one if nothing was changed in it."""
     source: Any = call.source
     if source is None and call.is_whole:
         kind, given = ("custom", "input") if call.is_text else ("function", "arguments")
@@ -161,13 +161,13 @@ def _written_call(call: DraftCall) -> object:
 
 
 def has_sealed_calls(draft: Draft) -> bool:
-    """Return whether a call holds what its provider wants back."""
+    """Return whether a call contains something that its provider needs back."""
     sources = [call.source for call in draft.calls]
     return any(_beside(one, _OF_A_CALL) for one in sources if isinstance(one, dict))
 
 
 def is_plain(draft: Draft) -> bool:
-    """Return whether a draft holds its text and calls, and nothing that a provider wants back."""
+    """Return whether a draft has only text and calls, and nothing that a provider needs back."""
     message = draft.source
     if not isinstance(message, dict) or not isinstance(message.get("content"), str | None):
         return False
@@ -180,12 +180,12 @@ def is_plain(draft: Draft) -> bool:
 
 
 def _names_in(value: JSONObject) -> set[str]:
-    """Return the names of the members that say something."""
+    """Return the names of the members that are not empty."""
     return {name for name, member in value.items() if member not in (None, [], {})}
 
 
 def quoted(draft: Draft) -> str:
-    """Return what the model itself wrote: the text, and of the calls the names and arguments."""
+    """Return the model's own words: the text, and the names and arguments of the calls."""
     parts = [draft.text] if draft.text else []
     calls = message_of(draft).get("tool_calls")
     if calls:
@@ -205,7 +205,7 @@ def _bare(call: object) -> object:
 
 
 def turns_of(answered: Answered) -> list[Message]:
-    """Return a reply as the assistant's turn, with the turns that answer it."""
+    """Return a reply as the assistant's turn, followed by the turns that answer it."""
     draft = answered.draft
     message = object_in(draft.source) or {}
     assistant: JSONObject = {"role": "assistant", "content": _content(message, draft.text)}
@@ -221,7 +221,7 @@ def turns_of(answered: Answered) -> list[Message]:
 
 
 def results_of(calls: Sequence[DraftCall], results: Sequence[str]) -> list[Message]:
-    """Return the turns that answer calls, one each."""
+    """Return the turns with the results of calls, one each."""
     return [
         {"role": "tool", "tool_call_id": call.id, "content": result}
         for call, result in zip(calls, results, strict=True)
@@ -248,9 +248,9 @@ def _beside(holder: JSONObject, ours: Container[str]) -> JSONObject:
 
 
 def _content(message: JSONObject, text: str | None) -> str | list[JSONObject] | None:
-    """Return the content of the turn: the text behind the thoughts beside it.
+    """Return the content of the turn: the text after its thoughts.
 
-    None when there is neither.
+    None if there is neither.
     """
     thoughts = thoughts_in(message.get("content"))
     if not thoughts:
@@ -263,23 +263,23 @@ def _content(message: JSONObject, text: str | None) -> str | list[JSONObject] | 
 
 
 def is_bound(draft: Draft) -> bool:
-    """Return whether a draft holds a thought that is bound to all that stands before it."""
+    """Return whether a draft contains a thought that is bound to everything before it."""
     return is_signed(draft.source)
 
 
 def with_thoughts(draft: Draft, first: Draft | None) -> Draft:
-    """Return a draft with the thoughts of another one in place of its own; None: without any."""
+    """Return a draft with the thoughts of another one instead of its own; None removes them."""
     thoughts = None if first is None else message_of(first)
     return draft_of(with_thoughts_of(message_of(draft), thoughts))
 
 
 def user_message(text: str) -> Message:
-    """Return the user's message of a text."""
+    """Return a user's message with a text."""
     return {"role": "user", "content": text}
 
 
 def system_message(text: str) -> Message:
-    """Return the message that instructs the model."""
+    """Return a message with instructions for the model."""
     return {"role": "system", "content": text}
 
 
@@ -302,7 +302,7 @@ def input_of(message: Message) -> UserInput:
 
 
 def _read_turn(message: Message) -> Draft:
-    """Return the reply that an assistant's message is, also where thoughts are in its content."""
+    """Return the reply in an assistant's message, even if its content contains thoughts."""
     draft = draft_of(message)
     return draft if draft.text is None else replace(draft, other=None)
 
@@ -324,4 +324,4 @@ MESSAGES = Replay(
     ids=ids_in,
     with_thoughts=with_thoughts,
 )
-"""How a reply goes back in messages."""
+"""How a reply is sent back in messages."""

@@ -1,6 +1,6 @@
-"""Requests in the keywords of chat completions, read into a :class:`Request` and written back.
+"""Reads requests in the keywords of chat completions, and writes them back.
 
-The Responses API's own keywords are translated into these, and back, by their wire.
+The wire of the Responses API translates its own keywords into these, and back.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _PLAIN = frozenset({str, int, float, bool, type(None), dict, list})  # nearly al
 _FORMATS = ("text", "json_object", "json_schema")
 
 _ABOUT_REPLY = ("model", "messages", "tools", CHOICE, PARALLEL, FORMAT, *_LEGACY, "n", "stream")
-"""The keywords that are read, or changed in a retry, wherever they stand in the request."""
+"""The keywords that are read, or changed in a retry, anywhere in the request."""
 
 
 def settled(members: JSONObject) -> JSONObject:
-    """Return the members of a request with a list for each iterator: it may be sent again.
+    """Return the members of a request with a list for each iterator, so that it can be sent again.
 
-    The SDK takes one as the messages, the input or the tools, and as a member of one of these.
+    The SDK accepts iterators as the messages, the input or the tools, and inside of these.
     """
     changed: JSONObject = {}
     for name in _OFTEN_ITERATED:
@@ -71,8 +71,8 @@ def _is_iterator(value: object) -> bool:
 def request_of(keywords: JSONObject) -> Request:
     """Read the keywords of a request.
 
-    ``extra_body`` has the last word on any of them, as it has in the SDK. Raises ContractError for
-    what no verdict could honour.
+    ``extra_body`` takes precedence over all keywords, as in the SDK. Raises ContractError for a
+    demand that a verdict could not honour.
     """
     source = _with_body(keywords)
     conversation = _conversation(source)
@@ -132,7 +132,7 @@ def _refuse_unheld(source: JSONObject) -> None:
         )
 
     for name in _LEGACY:
-        # with "none" nothing can be called
+        # with "none" no tool can be called
         if source.get(name) is not None and source.get("function_call") != "none":
             raise ContractError(
                 f"{name!r} is the API's legacy form; declare the functions with tools= instead"
@@ -160,9 +160,9 @@ def _choice_of(choice: object) -> Choice:
 
 
 def undemanding(keywords: JSONObject) -> JSONObject:
-    """Return the keywords of a request whose choice of tools demands no call.
+    """Return the keywords of a request whose tool choice does not require a call.
 
-    Which tools are allowed stays. ``extra_body`` is a part of the request, as in the SDK.
+    The list of allowed tools stays. ``extra_body`` is part of the request, as in the SDK.
     """
     extra = keywords.get("extra_body")
     if isinstance(extra, Mapping) and CHOICE in extra:
@@ -184,7 +184,7 @@ def undemanding(keywords: JSONObject) -> JSONObject:
 
 
 def _named(choice: object) -> str:
-    """Return the name of the tool that a choice names, empty when it names none."""
+    """Return the name of the tool that a choice names, empty if it names none."""
     kind = "custom" if peek(choice, "type") == "custom" else "function"
     name = peek(peek(choice, kind), "name")
     return name if isinstance(name, str) else ""
@@ -217,9 +217,9 @@ def format_of(wanted: object) -> AnswerFormat | type | None:
 
 
 def limits_in(sent: JSONObject, names: tuple[str, ...]) -> list[JSON]:
-    """Return what limits the tokens of a reply in the body of a request.
+    """Return the values that limit the tokens of a reply in the body of a request.
 
-    ``extra_body`` has the last word, as in the SDK.
+    ``extra_body`` takes precedence, as in the SDK.
     """
     extra = sent.get("extra_body")
     said: JSONObject = {**sent, **extra} if isinstance(extra, Mapping) else sent
@@ -242,7 +242,7 @@ def keywords_of(request: Request) -> JSONObject:
 
 
 def _write_demands(request: Request, keywords: JSONObject) -> None:
-    """Write what is demanded of the reply; what the caller said stays at its place."""
+    """Write the demands on the reply; the caller's own demands keep their places."""
     if request.parallel is None:
         keywords.pop(PARALLEL, None)
     if request.format is None:
@@ -285,7 +285,7 @@ def _entry(name: str, custom: frozenset[str]) -> JSONObject:
 
 
 def written_format(wanted: AnswerFormat) -> JSONObject:
-    """Write the format of an answer: as its caller wrote it, with the schema that is sent."""
+    """Return the format of an answer as its caller wrote it, with the schema that is sent."""
     source = wanted.source or {"type": wanted.kind}
     if wanted.kind != "json_schema" or (wanted.name is None and wanted.source is None):
         return source
@@ -300,9 +300,9 @@ def written_format(wanted: AnswerFormat) -> JSONObject:
 
 
 def instructed(messages: list[object], text: str) -> list[object]:
-    """Set our instructions behind the caller's own, in the same turn; an empty text adds nothing.
+    """Append our instructions to the caller's own, in the same turn; do nothing for an empty text.
 
-    Many templates take only one such turn, and only as the first.
+    Many templates accept only one such turn, and only as the first.
     """
     if not text:
         return messages

@@ -1,6 +1,6 @@
 """The Responses API (OpenAI's API reference; openresponses.org).
 
-Its responses are opened, and fixed messages put back into them.
+The module reads its responses, and writes fixed messages back.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ _ADDITIONS: Mapping[str, tuple[str, ...]] = {
     "tool_choice": ("tool choice",),
     "response_format": ("response format", "text.format", "json schema", "structured output"),
 }
-"""What endpoints refuse of what we add, and their words for it.
+"""Our additions that endpoints reject, with the words by which they do.
 
 ``text.format`` is the API's own name for the format (OpenAI API reference); servers that translate
-to chat completions use the words of those.
+to chat completions use the names of those.
 """
 
 
 def _read_request(request: JSONObject) -> Request:
     read = request_of(read_request(request))
     is_kept = request.get("conversation") is not None
-    # the usage comes with each stream, unasked
+    # each stream has the usage, without a request for it
     return replace(read, is_kept=is_kept, wants_usage=bool(read.wants_usage))
 
 
@@ -97,7 +97,7 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
 
     status = plain.get("status")
     if status is not None and not isinstance(status, str):
-        expected = "a status, a text"
+        expected = "a string as status"
         return refused(Code.ENVELOPE_MALFORMED, "/status", expected=expected, found=quote(status))
 
     is_strict = needs_nothing is None
@@ -107,7 +107,9 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
     if fault is not None:
         return Invalid((fault,))
     if is_strict and (missing := _missing_in(plain)):
-        return refused(Code.ENVELOPE_MALFORMED, missing, expected="what the API says there")
+        return refused(
+            Code.ENVELOPE_MALFORMED, missing, expected="the value that the API specifies here"
+        )
 
     came = _message_in(whole, is_strict=is_strict) or {}
     read: object = came
@@ -136,14 +138,14 @@ def _opened(response: object, needs_nothing: NeedsNothing | None) -> Opened | In
 
 
 def _missing_in(response: JSONObject) -> str:
-    """Return the place of the first member that the API writes and a response has not."""
+    """Return the place of the first member of the API that a response lacks."""
     completing = Completing()
     completing.response(response)
     return next(iter(completing.rows.values()), "")
 
 
 def _server_calls(items: list[JSONObject]) -> tuple[ToolCall, ...]:
-    """Return the calls of the API's own tools that the program still has to answer."""
+    """Return the calls of the API's own tools that the program must still answer."""
     answered = [item.get("call_id") for item in items if item["type"].endswith("_output")]
 
     calls: list[ToolCall] = []
@@ -156,13 +158,13 @@ def _server_calls(items: list[JSONObject]) -> tuple[ToolCall, ...]:
 
 
 def _is_served(item: JSONObject) -> bool:
-    """Return whether an item calls a tool that the server runs."""
+    """Return whether an item calls a tool that the server executes."""
     is_programs = item["type"] in CALLS or is_awaited(item)
     return is_run_by_server(item) or (item["type"].endswith("_call") and not is_programs)
 
 
 def _with_one_answer(message: JSONObject) -> JSONObject:
-    """Return a message whose items all hold the same JSON with that as its content, once."""
+    """Return a message whose items all contain the same JSON with that as its content, once."""
     items = message["response"]["output"]
     texts = [text for item in items if (text := text_of([item])) is not None]
     if len(texts) == 1 or len(set(texts)) != 1 or message.get("tool_calls"):
@@ -173,7 +175,7 @@ def _with_one_answer(message: JSONObject) -> JSONObject:
 
 
 def _rows_of(came: JSONObject, read: object) -> Iterator[str]:
-    """Yield the names of the rows by which a response was read, beside those of its message."""
+    """Yield the names of the rows that were needed for a response, outside of its message."""
     if any(map(is_run_by_server, came["response"]["output"])):
         yield "call_of_server"
     if peek(read, "content") != came.get("content"):
@@ -201,7 +203,7 @@ def _message_in(response: JSON, *, is_strict: bool = False) -> JSONObject | None
 
 
 def _call(item: JSONObject) -> JSONObject:
-    """Return the call of a message that an item is; what is missing in it stays missing."""
+    """Return the call in an item; missing members stay missing."""
     kind = CALLS[str(item["type"])]
     body = {name: item[name] for name in ("name", "arguments", "input") if name in item}
     called: JSONObject = {"type": kind, kind: body}
@@ -218,7 +220,7 @@ def _draft_in(response: JSON) -> Draft | None:
 
 
 def _turn(draft: Draft, response: JSONObject) -> Message:
-    """Return a reply as a message that holds the items of its response."""
+    """Return a reply as a message with the items of its response."""
     items = {"id": peek(response, "id"), "output": peek(response, "output")}
     return message_of(draft) | {"response": items}
 
@@ -233,7 +235,7 @@ def _with_draft(response: JSONObject, draft: Draft) -> JSONObject:
     message = message_of(draft)
     kept = message["response"]
     output = rewritten(message, kept["output"])
-    # under the id of the response whose items the message has, a server has stored the same calls
+    # under the id of the response with these items, a server has stored the same calls
     id_ = kept["id"] or response.get("id")
 
     whole = Completing().response({**response, "id": id_, "output": output, "status": "completed"})
@@ -269,7 +271,8 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
             yield Code.REPLY_REFUSAL, at, refusal
 
         ending = peek(item, "status")
-        # a program that the model wrote goes on with the output of its calls (programmatic calling)
+        # a program that the model wrote continues with the output of its calls (programmatic
+        # calling)
         if ending == "in_progress" and status == "completed" and peek(item, "caller"):
             continue
 
@@ -280,7 +283,7 @@ def _endings(response: JSONObject) -> Iterator[tuple[Code, str, object]]:
 
 def _misshapen(output: object) -> Iterator[Issue]:
     if not isinstance(output, list):
-        expected = "an array of items as its output"
+        expected = "an array of items as output"
         found = quote(output)
         yield Issue.of(Code.ENVELOPE_MALFORMED, "/output", expected=expected, found=found)
         return
@@ -289,7 +292,7 @@ def _misshapen(output: object) -> Iterator[Issue]:
         at = pointer("/output", index)
         kind = peek(item, "type")
         if not isinstance(item, dict) or not isinstance(kind, str) or not kind.strip():
-            expected = "an item with its type"
+            expected = "an item with a type"
             yield Issue.of(Code.ENVELOPE_MALFORMED, at, expected=expected, found=quote(item))
         elif kind == "message":
             yield from _misshapen_message(item, at)

@@ -1,8 +1,8 @@
-"""What comes behind the end of a streamed response: repeats, further calls, or another meaning.
+"""Events after the end of a streamed response: copies, further calls, or contradictions.
 
-Which event may follow the terminal one: the events of an item once more, or of a further call that
-is whole; the same end once more; what nothing judges; a whole other response, which is not read.
-Anything else contradicts the end.
+After the terminal event the following may come: copies of the events of an item, or the events of
+another complete call; a copy of the end; events that are not judged; another whole response, which
+is not read. Anything else contradicts the end.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from strictreply.wires._responses_requests import is_awaited, kind_of, parts_in,
 
 _GOOD_END = "response.completed"
 _BAD_ENDS = ("response.failed", "response.incomplete", "error", "response.error")
-"""The events that contradict an end behind which they come."""
+"""The events that contradict an end before them."""
 
 
 def further_calls(behind: list[Item], output: list[JSONObject]) -> list[JSONObject] | None:
-    """Return the calls that came behind the end of a response, beside those of its output.
+    """Return the calls after the end of a response that are not in its output.
 
-    None where something that came there contradicts the output: a text that is not all of its text,
-    or of one of its messages, a call of the output with something else in it, or one that is not
-    whole. What nothing judges contradicts nothing.
+    None if something there contradicts the output: a text that is neither all of its text nor that
+    of a message, a call of the output with different contents, or an incomplete call. Events that
+    are not judged contradict nothing.
     """
     texts = [held.whole_text for held in behind if held.kind == "message"]
     if "".join(texts).strip() and not _are_repeated(texts, output):
@@ -45,16 +45,16 @@ def further_calls(behind: list[Item], output: list[JSONObject]) -> list[JSONObje
 
 
 def _are_repeated(texts: list[str], output: list[JSONObject]) -> bool:
-    """Return whether texts are those of an output, each of a message or all of them together."""
+    """Return whether texts are those of an output, of one message each or of all together."""
     said = [text_of([item | {"phase": None}]) for item in output if peek(item, "type") == "message"]
     together = "".join(one for one in said if one)
     return "".join(texts) == together or all(text in said for text in texts if text.strip())
 
 
 def _call_in(held: Item, output: list[JSONObject]) -> JSONObject | None:
-    """Return the call of an output that a call is, by an id; None where it is none of them.
+    """Return the call of an output that a call is, by an id; None if it is none of them.
 
-    What no event has named is the one that holds the same, or was told under its index.
+    A call without ids is the one with the same contents, or with its index.
     """
     alike: list[JSONObject] = [item for item in output if peek(item, "type") == held.kind]
     for name in ("call_id", "id"):
@@ -73,7 +73,7 @@ def _call_in(held: Item, output: list[JSONObject]) -> JSONObject | None:
 
 
 def _is_repeated(held: Item, same: JSONObject | None) -> bool:
-    """Return whether a call behind the end is the same once more; a further one must be whole."""
+    """Return whether a call after the end is a copy; any other call must be complete."""
     if same is None:
         return held.is_done and (held.kind not in WRITTEN or not held.disagrees)
     if held.kind not in WRITTEN:
@@ -83,7 +83,7 @@ def _is_repeated(held: Item, same: JSONObject | None) -> bool:
 
 
 def is_of_other(event: JSON, around: JSONObject) -> bool:
-    """Return whether an event that ends a response is of another one than that ``around`` it."""
+    """Return whether an event that ends a response is of another response than ``around``."""
     if peek(event, "type") not in (_GOOD_END, *_BAD_ENDS):
         return False
 
@@ -92,9 +92,9 @@ def is_of_other(event: JSON, around: JSONObject) -> bool:
 
 
 def contradicts(event: JSON, around: JSONObject) -> bool:
-    """Return whether an event behind the end of a response is another end of it, or an error.
+    """Return whether an event after the end of a response is a different end, or an error.
 
-    An end that comes once more and says nothing else is none.
+    A copy of the end is not.
     """
     kind = peek(event, "type")
     if peek(event, "error") or kind in _BAD_ENDS:
@@ -113,7 +113,7 @@ def _repeats_end(told: object, around: JSONObject) -> bool:
 
 
 def _said_in(output: object) -> list[object]:
-    """Return what is judged of an output: its texts, its refusals, and its calls in order."""
+    """Return the judged parts of an output: its texts, its refusals, and its calls in order."""
     items: list[Any] = output if isinstance(output, list) else []
     refusals = [text for item in items for text in parts_in(item, ("refusal",))]
     calls = [

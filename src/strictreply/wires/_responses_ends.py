@@ -1,10 +1,10 @@
-"""The terminal event of a streamed response: its output is held to the events before it.
+"""The terminal event of a streamed response: its output must agree with the events before it.
 
-It holds the whole response, and is the authority. The events before it must not contradict it: the
-text that they showed is its text, and the arguments that they streamed are those of its calls, call
-by call. Where its output is empty, the items are what the events made of them; where it leaves out
-what the events said as a whole, it is what they said. Messages that hold the same JSON are one
-answer. Ids, and items that nothing judges, need not agree.
+It contains the whole response, and takes precedence. The events before it must not contradict it:
+their text must be its text, and their arguments those of its calls, call by call. If its output is
+empty, the items are those of the events. Parts that it leaves out are taken from complete events.
+Several messages with the same JSON are one answer. Ids, and items that are not judged, need not
+agree.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from strictreply.wires._responses_items import (
 from strictreply.wires._responses_requests import parts_in, text_of
 
 DONE = "response.done"
-"""An end of servers whose status says which one it is; the realtime API ends its responses so."""
+"""An end of some servers, whose status names the kind; the realtime API uses it, too."""
 
 
 def as_terminal(event: JSONObject) -> JSONObject:
     """Return an event of the type :data:`DONE`, with its response, as the API's own end.
 
-    Without a status the response is completed: it is done.
+    Without a status the response is completed.
     """
     response: JSONObject = event["response"]
     status = response.get("status")
@@ -57,9 +57,9 @@ def as_terminal(event: JSONObject) -> JSONObject:
 
 
 def with_written(items: list[Item], output: object) -> list[JSON] | None:
-    """Return a terminal output with what its events wrote where it leaves that out.
+    """Return a terminal output with the parts that it leaves out, from its events.
 
-    None where it leaves nothing out.
+    None if it leaves out nothing.
     """
     last: list[Any] = output if isinstance(output, list) else []
     written: dict[int, JSONObject] = {}
@@ -77,11 +77,11 @@ def with_written(items: list[Item], output: object) -> list[JSON] | None:
 
 
 def items_made(items: list[Item], *, is_completed: bool) -> list[JSONObject]:
-    """Return the output that the events of a stream made, for a terminal event that has none."""
+    """Return the output that the events of a stream made, for a terminal event without one."""
     made = [held.whole() for held in items]
     for held, item in zip(items, made, strict=True):
         if is_completed and held.kind in SPOKEN and held.is_ended and not held.is_done:
-            item["status"] = "completed"  # the response is, and so is what is in it
+            item["status"] = "completed"  # the response is completed, and so are its items
 
     return made
 
@@ -98,7 +98,7 @@ def is_as_streamed(items: list[Item], output: object) -> bool:
 
 
 def says_the_same(items: list[Item], output: object) -> bool:
-    """Return whether an output has the text and the calls that its events had."""
+    """Return whether an output has the same text and calls as its events."""
     if not isinstance(output, list):
         return False
 

@@ -1,8 +1,8 @@
-"""A response as events: what of it has been passed on, and what is left.
+"""Writes a response as events, after the part that the caller already has.
 
-What is left of a stream is passed on as it came: each event of what nothing judges, and those of a
-message or a call where they are all that the API sends of it, and say what the accepted response
-does. The others are written anew, at the place of the first. Sequence numbers count on.
+Held events are passed on unchanged if they are not judged, or if they are all that the API sends of
+a message or a call, and agree with the accepted response. All others are written anew, at the place
+of the first. Sequence numbers continue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BEGUN: Mapping[str, JSONObject] = {
     "reasoning": {"summary": []},
     **{call: {member: ""} for call, member in WRITTEN.items()},
 }
-"""What an item holds when it is added, before its texts."""
+"""The contents of an item when it is added, before its texts."""
 
 _BAD_ENDS = ("incomplete", "failed", "cancelled")
 
@@ -37,7 +37,7 @@ _ALL_OF_TEXT = frozenset(
     }
 )
 _MOST_HELD = 20_000
-"""Of how many events on no more pieces are held: what they make up is written in one."""
+"""The most pieces of which events are held; beyond it, their content is written in one event."""
 
 _PIECES = frozenset(
     {
@@ -56,11 +56,11 @@ _SAY_NOTHING = frozenset(
         "item_empty",
     }
 )
-"""The rows that change no event but by what the API writes in it."""
+"""The rows that change an event only by the members that the API writes."""
 
 
 class ResponsesSent:
-    """How much of a response has been passed on as events.
+    """The part of a response that was passed on as events.
 
     See :class:`~strictreply.wires._wire.SentSoFar`.
     """
@@ -83,16 +83,16 @@ class ResponsesSent:
         return self._live is not None
 
     def begin(self) -> None:
-        """Begin with another stream."""
+        """Start another stream."""
         self._streams.append(_Stream())
 
     def hold(self, event: JSON) -> None:
-        """Take an event that waits until the reply has passed."""
+        """Record an event that waits until the reply is accepted."""
         if isinstance(event, dict):
             self._streams[-1].hold(event)
 
     def add(self, event: JSON) -> None:
-        """Take an event that is passed on."""
+        """Record an event that is passed on."""
         self._came.add(event)
         if "content" in self._came.delta:
             self._texts.append(self._came.delta["content"])
@@ -103,7 +103,7 @@ class ResponsesSent:
         self._number = number if isinstance(number, int) else self._number + 1
 
     def told_id(self, response: JSONObject) -> JSON:
-        """Return the id that was told; see :class:`~strictreply.wires._wire.SentSoFar`."""
+        """Return the id that the caller has; see :class:`~strictreply.wires._wire.SentSoFar`."""
         is_of_live = self._live in (None, self._stream_of(response))
         return None if is_of_live else self._came.told_id
 
@@ -112,7 +112,7 @@ class ResponsesSent:
         response: JSONObject,
         came: JSONObject | None,  # noqa: ARG002
     ) -> Iterator[JSONObject]:
-        """Yield the events that are left; see :class:`~strictreply.wires._wire.SentSoFar`."""
+        """Yield the remaining events; see :class:`~strictreply.wires._wire.SentSoFar`."""
         for event in self._events(response):
             self._number += 1
             yield event | {"sequence_number": self._number}
@@ -127,7 +127,7 @@ class ResponsesSent:
         elif stream is live:
             yield from _Left(self._came, held, response, self._came.told_id).events()
         elif response.get("id") == self._came.told_id:
-            # the server has told the same response again
+            # the server has sent the same response again
             again = _Stream()
             again.held = [event for event in held.held if not self._is_told(event)]
             yield from _Left(self._came, again, response, self._came.told_id).events()
@@ -139,7 +139,7 @@ class ResponsesSent:
             yield from left.events(self._next_index())
 
     def _stream_of(self, response: JSONObject) -> _Stream | None:
-        """Return the last stream of a response; None when none brought it."""
+        """Return the last stream of a response; None if there was none."""
         id_ = response.get("id")
         if id_ is not None:
             return next((one for one in reversed(self._streams) if id_ in one.ids), None)
@@ -149,17 +149,17 @@ class ResponsesSent:
         return next(alike, self._live)
 
     def _is_told(self, event: JSONObject) -> bool:
-        """Return whether an event is about what was passed on already."""
+        """Return whether an event is about something that the caller already has."""
         label = label_in({"index": event.get("output_index")})
         about = None if label is None else self._came.at(label)
         is_lifecycle = "response" in event and not _is_end(event)
         return is_lifecycle or about is not None
 
     def _behind_sent(self, response: JSONObject) -> tuple[JSONObject, list[JSONObject]]:
-        """Return a later response under the id that was told, and its items that follow.
+        """Return a later response under the id that the caller has, and its remaining items.
 
-        Where a text was told, what came with it is part of it. The next request takes a thought
-        only before what it led to: one of what was not told, or is left out, is left out.
+        If the caller has a text, the items sent with it are part of the response. The next request
+        accepts a thought only before its result, so a thought is left out if its result is.
         """
         behind = list(response["output"])
         around = self._came.around
@@ -175,7 +175,7 @@ class ResponsesSent:
         return named | {"output": [*closed, *behind]}, behind
 
     def _closed(self) -> Iterator[JSONObject]:
-        """Yield the ends of the items that were begun, of a reply that another one follows."""
+        """Yield the ends of the started items, of a reply that another one replaces."""
         for held in self._came.items:
             if held.is_done:
                 continue
@@ -196,7 +196,7 @@ def _completed(item: JSONObject) -> JSONObject:
 
 
 def _led_on(items: list[JSONObject]) -> list[JSONObject]:
-    """Return items without the thoughts at their end, which led to nothing that is there."""
+    """Return items without the thoughts at their end, which have no result."""
     count = len(items)
     while count and kind_of(items[count - 1]) == "reasoning":
         count -= 1
@@ -205,7 +205,7 @@ def _led_on(items: list[JSONObject]) -> list[JSONObject]:
 
 
 def _without_messages(items: list[JSONObject]) -> list[JSONObject]:
-    """Return items without the messages, and the thoughts that led to these."""
+    """Return items without the messages, and without the thoughts that led to them."""
     kept: list[JSONObject] = []
     for item in items:
         if kind_of(item) == "message":
@@ -217,9 +217,9 @@ def _without_messages(items: list[JSONObject]) -> list[JSONObject]:
 
 
 class _Stream:
-    """What is held of one stream, and what it says of its response.
+    """The events that are held of one stream, and what they say about its response.
 
-    ``is_cut``: so many pieces came that not all of them are held.
+    ``is_cut`` says that there were too many pieces to hold them all.
     """
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class _Stream:
         self.output: JSON = None
 
     def hold(self, event: JSONObject) -> None:
-        """Take an event that waits."""
+        """Record an event that waits."""
         if len(self.held) >= _MOST_HELD and event.get("type") in _PIECES:
             self.is_cut = True
             return
@@ -238,7 +238,7 @@ class _Stream:
         self._note(event)
 
     def release(self, event: JSON) -> None:
-        """Take an event that is passed on, which may have waited."""
+        """Record an event that is passed on, possibly after waiting."""
         if self.held:
             self.held = [one for one in self.held if one is not event]
 
@@ -253,10 +253,10 @@ class _Stream:
 
 
 class _Left:
-    """What is left of one response, by the events of its stream that are held.
+    """The remainder of one response, from the held events of its stream.
 
-    ``assembly`` has what was passed on of the stream, ``id_`` is the id under which the response is
-    told, ``items`` are those of the response that may be left, all where it is None.
+    ``assembly`` has what was passed on of the stream, ``id_`` is the id that the caller has,
+    ``items`` are the items of the response that may remain; None for all.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ class _Left:
         self._items = self._matched()
 
     def _note_ids(self, event: JSONObject, held: Item | None) -> None:
-        """Note the ids that an event says of a call; each must be that of the accepted one."""
+        """Record the ids of a call in an event; each must be that of the accepted call."""
         if held is None or held.kind not in WRITTEN:
             return
 
@@ -302,7 +302,7 @@ class _Left:
         noted += [one for one in said if one not in noted]
 
     def _matched(self) -> dict[int, JSONObject]:
-        """Return the item of the response that each item of the stream is, by its place."""
+        """Return the item of the response for each item of the stream, by its position."""
         matched: dict[int, JSONObject] = {}
         unmatched = list(self._left)
         for is_same in (_has_same_id, _has_same_kind):
@@ -316,7 +316,7 @@ class _Left:
         return matched
 
     def events(self, first: int = 0) -> Iterator[JSONObject]:
-        """Yield the events; ``first`` is the index behind all that was told of another stream."""
+        """Yield the events; ``first`` is the next index after what the caller already has."""
         response = self._response
         if not self.has_begun and not any(map(_is_created, self._events)):
             yield from _beginning(response)
@@ -338,7 +338,7 @@ class _Left:
                 used.add(index)
                 yield from _Writer(None).events(item, index)
 
-        # a status that the API does not have is that of a reply that was accepted
+        # a status that the API does not have becomes that of an accepted reply
         status = response.get("status")
         end = status if status in _BAD_ENDS else "completed"
         yield self._end | {"type": f"response.{end}", "response": response}
@@ -349,7 +349,7 @@ class _Left:
                 named = {"id": self._response.get("id")} if "id" in self._response else {}
                 yield event | {"response": event["response"] | named}
         elif held is None:
-            # a part of an item that was not announced is written anew with it
+            # a part of an item that was not announced is written anew with the item
             if not str(event.get("type")).startswith("response.content_part."):
                 yield event
         elif held.is_judged and not self._is_as_it_came(held):
@@ -359,10 +359,10 @@ class _Left:
             yield event | shift
 
     def _is_as_it_came(self, held: Item) -> bool:
-        """Return whether the events of an item are all that the API sends of what was accepted."""
+        """Return whether the events of an item are all that the API sends of the accepted item."""
         item = self._items.get(held.place)
         if item is None or kind_of(item) not in ("message", *WRITTEN):
-            return True  # it is left out; or nothing judges what it holds
+            return True  # it is left out, or its content is not judged
 
         wanted = _ALL_OF_TEXT
         if held.kind in WRITTEN:
@@ -378,7 +378,7 @@ class _Left:
         return self._is_plain and wanted <= held.seen and held.is_done and agrees(held, item)
 
     def _written(self, held: Item, first: int) -> Iterator[JSONObject]:
-        """Yield our own events of an item, once, behind what was passed on of it."""
+        """Yield our own events of an item, once, after what was passed on of it."""
         item = self._items.get(held.place)
         if item is None or self._is_as_it_came(held):
             return
@@ -389,7 +389,7 @@ class _Left:
 
 
 class _Writer:
-    """Writes the events of one item that are left; ``sent`` is what was passed on of it."""
+    """Writes the remaining events of one item; ``sent`` is what was passed on of it."""
 
     def __init__(self, sent: Item | None) -> None:
         self._is_added = sent is not None
@@ -400,7 +400,7 @@ class _Writer:
         self._ended = set[int]() if sent is None else set(sent.ended)
 
     def events(self, item: JSONObject, index: int) -> Iterator[JSONObject]:
-        """Yield the events that are left of an item under an index."""
+        """Yield the remaining events of an item under an index."""
         if self._is_done:
             return
         if self._id is not None:

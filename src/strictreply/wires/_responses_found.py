@@ -1,11 +1,11 @@
-"""The items of a streamed response: each is found by its events, or opened by the first of them.
+"""Finds the items of a streamed response by their events, or creates them.
 
 An item is found by its ``output_index``, else by its id, else by the order in which items were
-added; ids need not agree between events. Which event may follow which:
+added; ids may differ between events. The order of events:
 
-- ``output_item.added`` comes first, once. One that comes again says nothing where it is the same
-  item. One that comes behind the first events of its item, or says no type, names what they were.
-- An event of an item that is not known, or is done, opens one of its kind.
+- ``output_item.added`` comes first, once. A copy for the same item adds nothing. If it comes after
+  the first events of its item, or without a type, it names the item of these events.
+- An event of an item that is unknown, or done, starts a new item of its kind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Handler: TypeAlias = Callable[[Any, JSONObject], None]
 class StreamedItems(Assembly):
     """The items of one stream so far.
 
-    ``current`` is the one that the last event is about, None where it is about none.
+    ``current`` is the item of the last event; None if it has none.
     """
 
     holds_pieces = True
@@ -47,15 +47,15 @@ class StreamedItems(Assembly):
         self._places: dict[int, int] = {}
         self._indexes: set[int] = set()
         self._calls = 0
-        self._is_text = True  # as long as nothing but text came
+        self._is_text = True  # as long as only text was received
 
     def at(self, index: int) -> Item | None:
-        """Return the item under an index, None when there is none."""
+        """Return the item under an index; None if there is none."""
         place = self._places.get(index)
         return None if place is None else self.items[place]
 
     def _about(self, event: JSONObject) -> Item | None:
-        """Return the item that an event of any type is about; None when that cannot be told."""
+        """Return the item of an event of any type; None if it is unknown."""
         label = label_in({"index": event.get("output_index")})
         held = None if label is None else self.at(label)
         if held is None:
@@ -75,7 +75,7 @@ class StreamedItems(Assembly):
             return
 
         if not isinstance(item, dict):
-            self._refuse("an item under an index of its own", event)
+            self._refuse("an item with its own index", event)
             return
 
         index = event.get("output_index")
@@ -87,7 +87,7 @@ class StreamedItems(Assembly):
 
         is_plain = label is not None and isinstance(index, int) and label not in self._places
         if not is_plain and not self.reads("output_index"):
-            self._refuse("an item under an index of its own", event)
+            self._refuse("an item with its own index", event)
             return
 
         same = None if label is None else self.at(label)
@@ -96,7 +96,7 @@ class StreamedItems(Assembly):
             self.is_ignored = True  # it is added again
             return
         if same is not None and is_renamed(same, item):
-            self._refuse("a call of one name", event)
+            self._refuse("one name for a call", event)
             return
 
         held = self._open(item, label)
@@ -105,11 +105,11 @@ class StreamedItems(Assembly):
             self.passed = event | {"output_index": held.index}
 
     def _says_no_type(self, item: JSONObject) -> bool:
-        """Return whether an item says nothing of what it is; its later events say that."""
+        """Return whether an item has no type; its later events show it."""
         return not self._strict and item.get("type") in (None, "")
 
     def _announce(self, held: Item, item: JSONObject) -> None:
-        """Take an item that is added behind its first events."""
+        """Handle an item that is added after its first events."""
         begun = held.item | item
         if held.kind in WRITTEN:
             begun[WRITTEN[held.kind]] = ""
@@ -151,13 +151,13 @@ class StreamedItems(Assembly):
         return held
 
     def _is_judged(self, held: Item) -> bool:
-        """Return whether an item may reach the caller only when the whole reply has passed."""
+        """Return whether an item may reach the caller only after the whole reply is accepted."""
         if held.kind == "message":
             return held.is_answer
         if held.kind not in WRITTEN:
             return is_awaited(held.item)
 
-        # what is declared is the program's
+        # declared tools are the program's
         is_theirs = is_run_by_server(held.item) and held.item.get("name") not in self.names
         return self._strict or not is_theirs
 
@@ -170,7 +170,7 @@ class StreamedItems(Assembly):
         self.size += len(arguments)
 
     def _found(self, event: JSONObject, kind: str) -> Item | None:
-        """Return the item of an event; a new one of a kind where there is none, None if refused."""
+        """Return the item of an event, creating it if there is none; None if it is rejected."""
         self.current = self._find(event, kind)
         return self.current
 
@@ -212,17 +212,17 @@ class StreamedItems(Assembly):
         return next((held for held in self.items if held.item.get("id") == id_), None)
 
     def _without_index(self, label: int | None, id_: JSON, kind: str) -> Item:
-        """Return the first item of a kind that is not complete, a new one where there is none."""
+        """Return the first incomplete item of a kind; create one if there is none."""
         if label is None:
             for held in self.items:
                 if held.kind == kind and not (held.is_written or held.is_done):
                     return held
 
-        self._is_text = False  # it was not announced, so that its text cannot be passed on
+        self._is_text = False  # it was not announced, so its text cannot be passed on
         return self._open({"type": kind, "id": id_}, label)
 
     handlers: ClassVar[Mapping[str, Handler]] = {"output_item.added": _added}
-    """What takes an event, by its type behind ``response.``.
+    """The handlers of events, by the type after ``response.``.
 
-    The others say nothing of the reply.
+    Other events are not part of the reply.
     """

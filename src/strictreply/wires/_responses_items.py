@@ -1,6 +1,6 @@
-"""The items of a streamed response as they come, and what may be said of one again.
+"""The items of a streamed response, and which repeated statements about them agree.
 
-What is said of an item agrees where it adds nothing to what came of it, and takes nothing away.
+A statement about an item agrees if it neither adds to nor contradicts what was received.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from strictreply.wires._members import peek
 from strictreply.wires._responses_requests import text_of
 
 WRITTEN: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
-"""The member of a call's item that holds what the model wrote."""
+"""The member of a call's item with what the model wrote."""
 
 SPOKEN = ("message", *WRITTEN)
 ANSWERING = (None, "final_answer")
-"""The phases of a message that answers."""
+"""The phases of a message that is an answer."""
 
 WITH_ID = (
     "output_text.",
@@ -28,7 +28,7 @@ WITH_ID = (
     "function_call_arguments.",
     "custom_tool_call_input.",
 )
-"""How events begin that have the id of their item."""
+"""The prefixes of events that have the id of their item."""
 
 _IDENTITY = ("type", "id", "call_id", "name", "namespace")
 _NO_ARGUMENTS = "{}"
@@ -36,56 +36,56 @@ _NO_ARGUMENTS = "{}"
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """One item as it comes."""
+    """One item so far."""
 
     item: JSONObject
-    """The item as it was said last."""
+    """The item as stated last."""
     place: int
-    """Its place among the items."""
+    """Its position among the items."""
     call: int | None = None
-    """Its place among the calls; None for anything else."""
+    """Its position among the calls; None for any other item."""
     texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     """The pieces of its texts, by part."""
     written: list[str] = field(default_factory=list[str])
-    """The pieces of what a call holds."""
+    """The pieces of a call's arguments or input."""
     label: int | None = None
-    """The index under which its events came; None when it is missing."""
+    """The index of its events; None if it is missing."""
     free: int | None = None
-    """The index that is given to it where its own is missing, or another item's; None elsewhere."""
+    """The index that replaces a missing one, or one of another item; None otherwise."""
     parts: set[int] = field(default_factory=set[int])
     """The parts that were added."""
     ended: set[int] = field(default_factory=set[int])
     """The parts that were done."""
     moved: dict[JSON, int] = field(default_factory=dict[JSON, int])
-    """The indexes of those parts that are passed on under another."""
+    """New indexes of parts that are passed on under another index."""
     names: list[JSON] = field(default_factory=list[JSON])
-    """All names of a call, as they came."""
+    """All names of a call, in the order received."""
     spaces: list[JSON] = field(default_factory=list[JSON])
-    """All namespaces of a call, as they came."""
+    """All namespaces of a call, in the order received."""
     told: list[JSON] = field(default_factory=list[JSON])
-    """All that a call was said to hold."""
+    """All statements of a call's arguments or input."""
     id: JSON = None
-    """Its first id; None until one came."""
+    """Its first id; None if there is none yet."""
     begun: str = ""
-    """What a call held when it was added."""
+    """The arguments or input that a call had when it was added."""
     seen: set[str] = field(default_factory=set[str])
     """The types of its events."""
     later: list[str] = field(default_factory=list[str])
-    """The pieces that came behind the word that it is whole."""
+    """The pieces received after it was declared complete."""
     before: str | None = None
-    """The JSON of the messages before it as long as it may be the same; None otherwise."""
+    """The JSON of the messages before it, as long as this one may be a copy; None otherwise."""
     again: int = 0
-    """How many characters of ``before`` have come again."""
+    """How many characters of ``before`` were repeated."""
     is_judged: bool = True
-    """Whether it may reach the caller only when the reply has passed."""
+    """Whether it may reach the caller only after the reply is accepted."""
     is_strict: bool = False
-    """Whether nothing may come again."""
+    """Whether repetitions are forbidden."""
     is_written: bool = False
-    """Whether all of what a call holds has come."""
+    """Whether the arguments or input of a call are complete."""
     is_done: bool = False
     """Whether it was done."""
     disagrees: bool = False
-    """Whether a later word on it was another."""
+    """Whether a later statement about it differs."""
 
     @property
     def kind(self) -> str:
@@ -102,23 +102,23 @@ class Item:
 
     @property
     def is_answer(self) -> bool:
-        """Whether its text answers: commentary does not."""
+        """Whether its text is an answer; commentary is not."""
         return self.kind == "message" and self.item.get("phase") in ANSWERING
 
     @property
     def whole_text(self) -> str:
-        """All text that came of it."""
+        """All of its text so far."""
         return "".join(map("".join, self.texts.values()))
 
     @property
     def whole_written(self) -> str:
-        """All that came of what a call holds."""
+        """All of a call's arguments or input so far."""
         pieces = "".join(self.written)
         return pieces if self.is_again else self.begun + pieces
 
     @property
     def is_again(self) -> bool:
-        """Whether what a call held when it was added has come again in the pieces."""
+        """Whether the arguments that a call had when it was added were repeated in its pieces."""
         if self.is_strict or not self.begun or not self.written:
             return False
 
@@ -127,12 +127,12 @@ class Item:
 
     @property
     def is_whole(self) -> bool:
-        """Whether an event said that all of what a call holds has come, and it was not nothing."""
+        """Whether an event declared a call's arguments complete, and they were not empty."""
         return (self.is_done or self.is_written) and bool(self.whole_written or self.told)
 
     @property
     def is_repeated(self) -> bool:
-        """Whether what came behind the word that it is whole is the same once more."""
+        """Whether the pieces after that declaration are a copy."""
         later = "".join(self.later)
         if self.kind in WRITTEN:
             return not later or self.may_be(later) or later in self.told
@@ -140,12 +140,12 @@ class Item:
         return not later.strip() or later in (self.whole_text, text_of([self.item]))
 
     def part_in(self, event: JSONObject) -> Any:
-        """Return the index of the part that an event is about, as it is passed on."""
+        """Return the index of the part of an event, in the form that is passed on."""
         index = event.get("content_index")
         return self.moved.get(index, index) if self.moved and isinstance(index, int) else index
 
     def may_be(self, written: object) -> bool:
-        """Return whether a call may hold this, by what came of it."""
+        """Return whether a call may have these arguments, given what was received."""
         came = (self.whole_written, self.begun + "".join(self.written))
         return any(is_same_written(one, written) for one in came)
 
@@ -155,11 +155,11 @@ class Item:
 
     @property
     def is_ended(self) -> bool:
-        """Whether an event said that what it holds is all."""
+        """Whether an event declared its content complete."""
         return any(kind.endswith(".done") for kind in self.seen)
 
     def whole(self) -> JSONObject:
-        """Return the item as far as it came."""
+        """Return the item so far."""
         if self.is_done or self.kind not in SPOKEN:
             return self.item
         if self.kind in WRITTEN:
@@ -177,7 +177,7 @@ class Item:
 
 
 def kind_told(event: JSONObject) -> str:
-    """Return the type of the item that an event without index and id is about."""
+    """Return the type of the item of an event without index and id."""
     short = str(event.get("type")).removeprefix("response.")
     part = str(peek(event.get("part"), "type"))
     if short.startswith("reasoning_") or part.startswith("reasoning"):
@@ -189,7 +189,7 @@ def kind_told(event: JSONObject) -> str:
 
 
 def labels_of(held: Item, event: JSONObject) -> JSONObject:
-    """Return what an event says otherwise than the API would of its item: index and id."""
+    """Return which labels of an event differ from those of its item: index and id."""
     labels: JSONObject = {}
     index = event.get("output_index")
     if type(index) is not int or index != held.index:
@@ -203,18 +203,18 @@ def labels_of(held: Item, event: JSONObject) -> JSONObject:
     if held.id is not None and isinstance(item, dict) and item.get("id") != held.id:
         labels["item"] = item | {"id": held.id}
     if _is_told_bare(held) and isinstance(item, dict) and short == "output_item.done":
-        labels["item"] = item | {"id": None}  # the SDK's stream takes another id for another item
+        labels["item"] = item | {"id": None}  # the SDK's stream treats another id as another item
 
     return labels
 
 
 def _is_told_bare(held: Item) -> bool:
-    """Return whether a message was passed on as added without an id; the response has its id."""
+    """Return whether a message was announced without an id, which the response has."""
     return held.kind == "message" and held.id is None and "output_item.added" in held.seen
 
 
 def is_json(text: str) -> bool:
-    """Return whether a text begins as an object or an array of JSON."""
+    """Return whether a text starts like an object or an array of JSON."""
     return text.lstrip().startswith(("{", "["))
 
 
@@ -223,7 +223,7 @@ def is_spoken(item: object) -> bool:
 
 
 def agrees(held: Item, item: JSONObject) -> bool:
-    """Return whether a later word on an item says the same as what came of it."""
+    """Return whether a later statement about an item agrees with what was received."""
     own = held.item
     if any(item.get(name) != own[name] for name in _IDENTITY if own.get(name)):
         return False
@@ -261,7 +261,7 @@ def is_same_call(held: Item, item: JSONObject) -> bool:
 
 
 def is_same_written(one: object, other: object) -> bool:
-    """Return whether two words on what a call holds are one, as a text or as its object."""
+    """Return whether two statements of arguments are equal, as text or as an object."""
     if isinstance(one, dict) and isinstance(other, str):
         return is_same_written(other, one)
     if not (isinstance(one, str) and isinstance(other, dict)):
@@ -277,13 +277,13 @@ def is_same_written(one: object, other: object) -> bool:
 def _members(pairs: list[tuple[str, JSON]]) -> JSONObject:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a member comes twice")
+        raise ValueError("a member occurs twice")
 
     return members
 
 
 def paired(calls: list[Item], last: list[JSONObject]) -> list[tuple[Item, JSONObject]]:
-    """Return each call with what a terminal output says of it: by their ids, else in order."""
+    """Return each call with its item in a terminal output: by their ids, else in order."""
     for name in ("call_id", "id"):
         ids = [held.item.get(name) for held in calls]
         named = {id_: item for item in last if isinstance(id_ := item.get(name), str)}
@@ -295,12 +295,12 @@ def paired(calls: list[Item], last: list[JSONObject]) -> list[tuple[Item, JSONOb
 
 
 def is_as_told(held: Item, item: JSONObject) -> bool:
-    """Return whether an item holds all that a call was said to hold."""
+    """Return whether an item agrees with all statements about a call."""
     return all(is_same_written(item.get(WRITTEN[held.kind]), said) for said in held.told)
 
 
 def left_out(held: Item, item: JSONObject) -> JSONObject:
-    """Return what a terminal item leaves out, null or empty, of what its events said as a whole."""
+    """Return the members that a terminal item lacks but complete events had."""
     left = {
         name: held.item[name]
         for name in ("name", "call_id")
@@ -324,13 +324,13 @@ def _says_something(part: object) -> bool:
 
 
 def is_late_for(held: Item, item: JSONObject) -> bool:
-    """Return whether an item that is added is the one whose events have come before it."""
+    """Return whether an added item is the one whose events were received before it."""
     is_bare = held.item.keys() <= {"type", "id"} and not held.is_done
     return is_bare and held.kind == item.get("type") and held.id in (None, item.get("id"))
 
 
 def is_same_item(held: Item, item: JSONObject) -> bool:
-    """Return whether an item is one that was added before: of the same ids and name."""
+    """Return whether an item is a copy of an added one: same ids and name."""
     if item.get("id") is None and item.get("call_id") is None:
         return False
 
@@ -346,7 +346,7 @@ def is_renamed(held: Item, item: JSONObject) -> bool:
 
 
 def remember(held: Item, item: JSONObject) -> None:
-    """Keep the name of a call, and all that it is said to hold, to compare them at the end."""
+    """Record the name and the arguments of a call, to compare them at the end."""
     if item.get("name"):
         held.names.append(item["name"])
     if item.get("namespace"):
@@ -358,7 +358,7 @@ def remember(held: Item, item: JSONObject) -> None:
 
 
 def with_streamed(held: Item, item: JSONObject) -> JSONObject:
-    """Return the last word on an item, with what came of it where that word has nothing."""
+    """Return the last statement of an item, completed with what was received."""
     member = WRITTEN.get(held.kind)
     if member is not None and held.written and not item.get(member):
         return item | {member: held.whole_written}

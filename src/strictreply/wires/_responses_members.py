@@ -1,9 +1,9 @@
-"""What the API writes into every response, item and part, also where a server leaves it out.
+"""Adds the members that the API writes into every response, item and part, if a server omits them.
 
-Programs read these members without a look: the SDK's own ``output_text`` needs a content and its
-texts, frameworks the time of creation and the annotations. Each is what the API would have said of
-a response that came: ``created_at`` is 0 where nothing tells the time. An id is not made up, for
-the server knows none, nor is a model. Items and parts that say nothing are left out.
+Programs read these members without checking: the SDK's own ``output_text`` needs a content and its
+texts, frameworks need the creation time and the annotations. Each gets the value that the API would
+send; ``created_at`` is 0 if unknown. An id or a model is not made up, because the server would not
+know it. Empty items and parts are left out.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _STATUSES = ("queued", "in_progress", "incomplete", "failed")
 
 
 class Completing:
-    """Completes responses and events; ``rows`` names what was needed, each with its first place."""
+    """Completes responses and events; ``rows`` has the rows that were needed, with first places."""
 
     def __init__(self) -> None:
         self.rows: dict[str, str] = {}
 
     def response(self, response: JSONObject, status: str = "completed") -> JSONObject:
-        """Return a whole response; the same object where it has everything."""
-        created = response.get("created")  # as chat completions have it
+        """Return a complete response; the same object if nothing was missing."""
+        created = response.get("created")  # chat completions name it so
         is_time = isinstance(created, int | float) and not isinstance(created, bool)
         at = created if is_time else 0
         around: JSONObject = {"object": "response", "created_at": at, "status": status}
@@ -50,7 +50,7 @@ class Completing:
         return read if items is output else read | {"output": items}
 
     def event(self, event: JSONObject) -> JSONObject:
-        """Return an event with its response, item or part whole."""
+        """Return an event with a complete response, item or part."""
         short = str(event.get("type")).removeprefix("response.")
         item = event.get("item")
         response = event.get("response")
@@ -73,7 +73,7 @@ class Completing:
         return read
 
     def item(self, item: JSONObject, at: str, *, is_begun: bool = False) -> JSONObject:
-        """Return a whole item; of a call that is only begun what it holds is nothing yet."""
+        """Return a complete item; a call that has only started has no arguments yet."""
         kind = kind_of(item)
         members = _OF_ITEMS.get(kind, {})
         if is_begun and kind in WRITTEN:
@@ -93,7 +93,7 @@ class Completing:
     def _listed(
         self, given: list[object], at: str, completed: Callable[[JSONObject, str], JSONObject]
     ) -> list[object]:
-        """Return a list without what says nothing, and whole; the same one where it is so."""
+        """Return a list without empty entries and with complete ones; the same if unchanged."""
         said: list[Any] = []
         for index, one in enumerate(given):
             place = pointer(at, index)
@@ -119,12 +119,12 @@ class Completing:
 
 
 def _is_missing(value: object, said: object) -> bool:
-    """Return whether a member is null, or empty in another way than what the API says there."""
+    """Return whether a member is null, or empty but not in the form of the API."""
     return value in (None, "", [], {}) and value != said
 
 
 def _says_nothing(value: object) -> bool:
-    """Return whether an item or a part is null or empty, or holds nothing else."""
+    """Return whether an item or a part is null or empty, or contains nothing else."""
     if not isinstance(value, dict | None):
         return False
 

@@ -1,13 +1,13 @@
-"""What the items of a streamed response hold: their texts and arguments, piece by piece.
+"""The texts and arguments of a streamed response, piece by piece.
 
-Which event may follow which:
+The order of events:
 
-- The pieces of one text follow each other as they come, whatever their ``content_index``. A
-  ``done`` of a text, of arguments or of an item says what the pieces were; where none came it
-  brings the whole, and where it says anything else the terminal event decides.
-- Behind the ``done`` of an item the same pieces may come once more.
-- A message that begins as the JSON of the one before it may be that answer once more: its pieces
-  are told when they differ.
+- The pieces of a text are joined in the order received, whatever their ``content_index``. A
+  ``done`` of a text, of arguments or of an item repeats the pieces; without pieces it has the
+  whole. If it differs, the terminal event decides.
+- After the ``done`` of an item the same pieces may be repeated.
+- A message that starts like the JSON of the message before it may be a copy of that answer: its
+  pieces are passed on as soon as they differ.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from strictreply.wires._responses_requests import parts_in, text_of
 
 
 class StreamedPieces(StreamedItems):
-    """The items of one stream so far, with what they hold."""
+    """The items of one stream so far, with their contents."""
 
     def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
         super().__init__(names, strict=strict)
@@ -75,7 +75,7 @@ class StreamedPieces(StreamedItems):
             self.passed = event | {"content_index": part}
 
     def _tell_text(self, held: Item, piece: str) -> None:
-        """Tell what a message has more; not as long as it may be the JSON before it once more."""
+        """Pass on the new text of a message, unless it may be a copy of the JSON before it."""
         if not held.is_answer:
             return
 
@@ -94,7 +94,7 @@ class StreamedPieces(StreamedItems):
         self.delta = {"content": piece}
 
     def _json_before(self, held: Item) -> str | None:
-        """Return the JSON that each message before one holds; None where that is anything else."""
+        """Return the JSON that each earlier message contains; None for anything else."""
         texts = {one.whole_text for one in self.items[: held.place] if one.is_answer}
         text = texts.pop() if len(texts) == 1 else ""
         return text if is_json(text) else None
@@ -113,7 +113,7 @@ class StreamedPieces(StreamedItems):
             part = max(held.texts)
             self.passed = event | {"content_index": part}
             if text not in (held.whole_text, held.text(part)):
-                self._disagree(held, "the text that its deltas were", text)
+                self._disagree(held, "the same text as in its deltas", text)
             return
 
         if isinstance(text, str) and not is_known:
@@ -123,10 +123,10 @@ class StreamedPieces(StreamedItems):
                 passed = {name: value for name, value in self.passed.items() if name != "text"}
                 self.passed = passed | {"type": "response.output_text.delta"}
         elif not is_known or held.text(index) != text:
-            self._disagree(held, "the text that its deltas were", text)
+            self._disagree(held, "the same text as in its deltas", text)
 
     def _disagree(self, held: Item, expected: str, found: object) -> None:
-        """Take a word that is another than the events before: the terminal event decides."""
+        """Record that a statement differs from the events before it: the terminal event decides."""
         if self.reads("done_disagrees"):
             held.disagrees = True
         else:
@@ -158,7 +158,7 @@ class StreamedPieces(StreamedItems):
             held.ended.add(held.moved.get(part, part))
 
     def _part_told(self, held: Item, event: JSONObject, expected: int) -> int | None:
-        """Return the index of a part; that of a message's which says none is the expected one."""
+        """Return the index of a part; for a message without an index, the expected one."""
         if held.kind != "message" or event.get("content_index") is not None:
             return label_in({"index": event.get("content_index")})
         if not self.reads("content_index"):
@@ -169,7 +169,7 @@ class StreamedPieces(StreamedItems):
 
     def _refusal_delta(self, event: JSONObject) -> None:
         self.has_refused |= bool(event.get("delta") or event.get("refusal"))
-        # it is not text of an answer; the whole of it is judged at the end
+        # it is not text of an answer; the whole is judged at the end
         self._is_text = False
         self.size += len(str(event.get("delta") or ""))
 
@@ -184,7 +184,7 @@ class StreamedPieces(StreamedItems):
             self.is_ignored = True
             return
         if not isinstance(piece, str) or held.kind not in WRITTEN:
-            self._refuse("a piece of what a call holds", event)
+            self._refuse("a piece of the arguments or the input of a call", event)
             return
 
         if held.is_whole and not self._strict and self.reads("arguments_repeated"):
@@ -198,7 +198,7 @@ class StreamedPieces(StreamedItems):
         if held.kind == "function_call" and not held.begun:
             self._tell_call(held, piece)
         else:
-            self.size += len(piece)  # what was begun may come again: the whole of it is judged
+            self.size += len(piece)  # the beginning may be repeated: the whole is judged
 
     def _written_done(self, event: JSONObject) -> None:
         held = self._found(event, _kind_of_call(event))
@@ -209,7 +209,7 @@ class StreamedPieces(StreamedItems):
         if isinstance(text, str) and not held.whole_written and not held.is_whole:
             self._write(held, event | {"delta": text})
         elif not held.may_be(text):
-            self._disagree(held, "what its deltas were", text)
+            self._disagree(held, "the same content as in its deltas", text)
 
         name = event.get("name")
         if name and held.names and name not in held.names:
@@ -227,7 +227,7 @@ class StreamedPieces(StreamedItems):
         held = self._of_item(event, item) if isinstance(item, dict) else None
         if held is None or not isinstance(item, dict):
             if self.fault is None:
-                self._refuse("the item that was added, as its events said it", event)
+                self._refuse("the item that was added, with the content of its events", event)
             return
 
         self.current = held
@@ -237,7 +237,7 @@ class StreamedPieces(StreamedItems):
             return
 
         if held.is_done or not is_same:
-            self._disagree(held, "the item that was added, as its events said it", event)
+            self._disagree(held, "the item that was added, with the content of its events", event)
 
         text = text_of([item]) if held.is_answer and not held.texts else None
         if text and item.get("phase") in ANSWERING:
@@ -283,6 +283,6 @@ class StreamedPieces(StreamedItems):
 
 
 def _kind_of_call(event: JSONObject) -> str:
-    """Return the kind of call that an event of its arguments or its input is about."""
+    """Return the kind of call for an event of its arguments or its input."""
     is_custom = str(event.get("type")).startswith("response.custom_tool_call_input.")
     return "custom_tool_call" if is_custom else "function_call"

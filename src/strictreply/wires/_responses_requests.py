@@ -1,6 +1,6 @@
-"""Requests and items of the Responses API, read into messages and written back.
+"""Reads requests and items of the Responses API into messages, and writes them back.
 
-A conversation may have items beside messages of ours.
+A conversation may have items in addition to messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AWAITED: Final = frozenset(
 )
 
 CALLS: Final = {"function_call": "function", "custom_tool_call": "custom"}
-"""The items that are calls of tools, and what such a call is in a message."""
+"""The items that are calls of tools, with their kind in a message."""
 
 _RUN_BY_XAI: Final = frozenset(
     {
@@ -53,7 +53,7 @@ _ELSEWHERE = (
     "conversation",
     "previous_response_id",
 )
-"""What is read of a request, also in its ``extra_body``."""
+"""The keywords that are read, also in ``extra_body``."""
 
 _OURS = frozenset(
     {
@@ -65,22 +65,22 @@ _OURS = frozenset(
         *LIMITS,
     }
 )
-"""What this API does not take of a request in the common form."""
+"""The keywords of the common form that this API does not accept."""
 
 _PARTS = frozenset({"text", "image_url", "file"})
-"""The parts of a content that chat completions write otherwise."""
+"""The parts of a content that chat completions write differently."""
 
 
 def kind_of(item: object) -> str:
-    """Return the type of an item, a part or a tool; empty when it has none that can be read."""
+    """Return the type of an item, a part or a tool; empty if it has no readable one."""
     kind = peek(item, "type")
     return kind if isinstance(kind, str) else ""
 
 
 def is_awaited(item: object) -> bool:
-    """Return whether an item calls a tool of the API's that the program answers.
+    """Return whether an item calls a tool of the API that the program answers.
 
-    Nothing of ours judges such a call.
+    Such a call is not judged.
     """
     kind = kind_of(item)
     by_program = kind == "tool_search_call" and peek(item, "execution") == "client"
@@ -88,7 +88,7 @@ def is_awaited(item: object) -> bool:
 
 
 def is_run_by_server(item: object) -> bool:
-    """Return whether a call of a custom tool is a search that xAI's server has run itself."""
+    """Return whether a call of a custom tool is a search that xAI's server executed itself."""
     if kind_of(item) != "custom_tool_call":
         return False
 
@@ -97,12 +97,12 @@ def is_run_by_server(item: object) -> bool:
 
 
 def is_call(item: object) -> bool:
-    """Return whether an item calls a tool of the program's."""
+    """Return whether an item calls a tool of the program."""
     return kind_of(item) in CALLS and not is_run_by_server(item)
 
 
 def _item_kind(call: object) -> str:
-    """Return the type of the item that a call of a message is."""
+    """Return the type of the item for a call of a message."""
     written = peek(call, "type")
     return next((kind for kind, name in CALLS.items() if name == written), "function_call")
 
@@ -120,9 +120,9 @@ def parts_in(item: object, kinds: tuple[str, ...]) -> Iterator[str]:
 
 
 def text_of(output: object, *, beside_calls: bool = False) -> str | None:
-    """Return the text of an output that answers; None when there is none.
+    """Return the text of an output that is an answer; None if there is none.
 
-    Commentary (``phase``) is not an answer, unless it stands beside calls.
+    Commentary (``phase``) is not an answer, unless it is next to calls.
     """
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
     told = [item for item in items if beside_calls or item.get("phase") in (None, "final_answer")]
@@ -132,10 +132,10 @@ def text_of(output: object, *, beside_calls: bool = False) -> str | None:
 
 
 def rewritten(message: Message, output: list[JSONObject]) -> list[JSONObject]:
-    """Return the items of a response as its message says.
+    """Return the items of a response with the contents of its message.
 
-    Calls keep their ids and have the message's arguments, and the text is the message's. Calls that
-    came as no item of their own stand in the place of the text that said them.
+    Calls keep their ids and get the message's arguments, and the text is the message's. Calls that
+    were not items replace the text that contained them.
     """
     made: list[JSONObject] = list(message.get("tool_calls") or ())
     calls = iter(made)
@@ -156,18 +156,18 @@ def rewritten(message: Message, output: list[JSONObject]) -> list[JSONObject]:
             items.append(item)
             continue
         if said == text_of([item]):
-            items += [item] if text else []  # what repeats it is left out
+            items += [item] if text else []  # copies are left out
         else:
             part = {"type": "output_text", "text": text, "annotations": []}
             items.append({**item, "content": [part]})
 
-        text = ""  # what stood in several items stands in the first
+        text = ""  # text that was in several items is put into the first
 
     return [*items, *map(_call_item, new)]
 
 
 def _call_item(call: JSONObject) -> JSONObject:
-    """Return the item of a call that came as none."""
+    """Return the item for a call that was not an item."""
     function = call["function"]
     return {
         "type": "function_call",
@@ -180,7 +180,7 @@ def _call_item(call: JSONObject) -> JSONObject:
 
 
 def _called(item: JSONObject, call: JSONObject) -> JSONObject:
-    """Return the item of a call as a call of a message says it, under the item's own name."""
+    """Return the item of a call with the message's arguments, and its own name."""
     body: JSONObject = call[CALLS[item["type"]]]
     if body.get("name") == f"{item.get('namespace')}.{item.get('name')}":
         body = body | {"name": item["name"]}
@@ -192,9 +192,9 @@ def _called(item: JSONObject, call: JSONObject) -> JSONObject:
 def read_request(request: JSONObject) -> JSONObject:
     """Return the keywords of a request with ``messages``, nested tools and ``response_format``.
 
-    The API's own tools, and a choice of one, stand beside the others (``server_tools``, each with
-    its place). Raises ContractError for ``background``, for ``input`` beside ``messages``, and
-    where a list is expected and something else is given.
+    The API's own tools, and a choice of one, are moved to ``server_tools``, each with its place.
+    Raises ContractError for ``background``, for ``input`` next to ``messages``, and for anything
+    else in place of a list.
     """
     extra = request.get("extra_body")
     if isinstance(extra, Mapping) and not extra.keys().isdisjoint(_ELSEWHERE):
@@ -204,7 +204,7 @@ def read_request(request: JSONObject) -> JSONObject:
 
     if request.get("background"):
         raise ContractError(
-            "background=True brings no reply that could be judged; make the call without it"
+            "background=True returns no reply to validate; make the call without it"
         )
 
     if request.get("input") is not None and request.get("messages"):
@@ -276,7 +276,7 @@ def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
     if kind in _DECLARED and kind not in choice:  # type: ignore[operator]
         choice = {"type": kind, kind: {"name": peek(choice, "name")}}
 
-    # with the API's own tools alone any of them satisfies a choice of "required"
+    # if there are only tools of the API, any of them satisfies a choice of "required"
     declares = bool(read.get("tools") or read.get(DECLARED_TOOLS))
     is_servers = choice == "required" and bool(read.get("server_tools")) and not declares
     if is_servers or (kind is not None and kind not in _DECLARED):
@@ -288,9 +288,9 @@ def _with_tools(read: JSONObject, request: JSONObject) -> JSONObject:
 
 
 def _allowing(read: JSONObject, choice: JSONObject) -> JSONObject:
-    """Read a choice of allowed tools: those that the API declares are allowed by it alone.
+    """Read a choice of allowed tools; tools of the API are allowed only by the API.
 
-    A namespace that is listed allows what is declared in it.
+    A namespace in the list allows all its tools.
     """
     named = choice.get("tools")
     listed: list[Any] = list(named) if isinstance(named, list) else []
@@ -326,7 +326,7 @@ def _nested(tool: object) -> object:
 
 
 def written_request(request: JSONObject) -> JSONObject:
-    """Return a request as the API takes it."""
+    """Return a request in the form of the API."""
     written = {name: value for name, value in request.items() if name not in _OURS}
     messages = request.get("messages", [])
 
@@ -369,7 +369,7 @@ def written_request(request: JSONObject) -> JSONObject:
 
 
 def _without(elsewhere: Collection[str], tools: list[JSONObject]) -> list[JSONObject]:
-    """Return the tools that are not declared elsewhere in the request, which is sent as it is."""
+    """Return the tools that are not declared elsewhere in the request."""
     if not elsewhere:
         return tools
 
@@ -379,9 +379,9 @@ def _without(elsewhere: Collection[str], tools: list[JSONObject]) -> list[JSONOb
 def _flat_tools(
     tools: list[JSONObject], server_tools: list[tuple[int, JSONObject]] | None
 ) -> list[JSONObject]:
-    """Return all tools, flat, the API's at their places.
+    """Return all tools in the API's form, with the API's own tools at their places.
 
-    Where there are none of these, the list is of the same class as before, which marks JSON.
+    Without these, the list keeps its class, which marks it as plain JSON.
     """
     flat = type(tools)(map(_flat, tools))
     whole = list(flat) if server_tools else flat
@@ -402,7 +402,7 @@ def _flat(tool: JSONObject) -> JSONObject:
 
 
 def _whole_choice(choice: Any, server_choice: Any, known: list[Any]) -> Any:
-    """Return the choice to send: a list of allowed tools as it came, while it says the same."""
+    """Return the choice to send: a list of allowed tools unchanged, if it still says the same."""
     if choice is None:
         return server_choice
 
@@ -427,10 +427,10 @@ def _whole_choice(choice: Any, server_choice: Any, known: list[Any]) -> Any:
 
 
 def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[object]:
-    """Yield the items to send of a conversation.
+    """Yield the items of a conversation to send.
 
-    Where the server keeps replies, these are only the items behind the last one, and answers to the
-    calls of that one which have none.
+    If the server stores replies, these are only the items after the last reply, and the results of
+    its calls.
     """
     listed: list[Any] = [peek(one, "tool_calls") or () for one in messages]
     kinds = {str(peek(call, "id")): _item_kind(call) for calls in listed for call in calls}
@@ -451,7 +451,7 @@ def _items(messages: list[Any], *, is_stored: bool, is_kept: bool) -> Iterator[o
 
 
 def _answered_by(message: object) -> object:
-    """Return the id of the call that a message or an item answers; None where it answers none."""
+    """Return the id of the call that a message or an item answers; None if it answers none."""
     if peek(message, "role") == "tool":
         return peek(message, "tool_call_id")
     if kind_of(message) == "mcp_approval_response":
@@ -497,7 +497,7 @@ def _items_of(
 
 
 def _made(message: Message) -> list[JSONObject]:
-    """Return the items of a message that came by another API, or was written by hand."""
+    """Return the items of a message from another API, or written by hand."""
     content = message.get("content")
     items = [{"role": "assistant", "content": _content(content, "output")}] if content else []
     for call in message.get("tool_calls") or ():
@@ -508,11 +508,11 @@ def _made(message: Message) -> list[JSONObject]:
 
 
 def _sendable(items: list[JSONObject], answered: set[str], *, is_stored: bool) -> Iterator[object]:
-    """Yield the items of a reply that a server takes back.
+    """Yield the items of a reply that a server accepts back.
 
-    A thought needs what it led to behind it (which else goes without its id), and where nothing is
-    stored the server's own writing of it; a call that a program has to answer needs its answer,
-    which a server that ran the call has put beside it.
+    A thought must be followed by its result (otherwise it is sent without its id); if nothing is
+    stored, it needs the server's own encrypted form. A call that a program must answer needs its
+    result, which a server that executed the call has put next to it.
     """
     answered = answered | {id_ for one in items if isinstance(id_ := _answered_by(one), str)}
     waiting: list[Any] = []
@@ -544,9 +544,9 @@ def _sendable(items: list[JSONObject], answered: set[str], *, is_stored: bool) -
 
 
 def _content(content: object, direction: str) -> object:
-    """Return a content with the parts of chat completions written as this API's.
+    """Return a content with the parts of chat completions in the form of this API.
 
-    It is the same one where it has no such parts.
+    It is the same object if it has no such parts.
     """
     if not isinstance(content, list) or not any(kind_of(part) in _PARTS for part in content):
         return content

@@ -1,20 +1,21 @@
-"""A streamed response: its events are put together into the response that they make.
+"""Assembles the events of a streamed response into the response.
 
-Which event may follow which:
+The order of events:
 
-- ``response.created``, ``queued`` and ``in_progress`` come first. They tell the id of the response,
-  which stays the one that is passed on; the output in them is not passed on.
+- ``response.created``, ``queued`` and ``in_progress`` come first. They have the id of the response,
+  which is passed on; the output in them is not.
 - The events of the items follow (``_responses_found.py`` finds the item of each,
-  ``_responses_pieces.py`` takes what they hold). What repeats one says nothing, and their numbers
-  need not count.
-- One terminal event ends the response, and its output is held to them (``_responses_ends.py``).
-- It does not end the reading: usage, stubs and repeats behind it say nothing, a further call counts
-  (``_responses_behind.py``), and text, another end or an error is refused.
-- What nothing judges (thoughts, commentary, tools that the server runs, unknown events) may come
-  anywhere, and is passed on as it came.
+  ``_responses_pieces.py`` reads their contents). Copies add nothing, and the numbers of events may
+  have gaps.
+- One terminal event ends the response, and its output must agree with the items
+  (``_responses_ends.py``).
+- Reading continues after it: usage, empty events and copies add nothing, another call counts
+  (``_responses_behind.py``), and text, another end or an error is rejected.
+- Events that are not judged (thoughts, commentary, tools that the server executes, unknown events)
+  may come anywhere, and are passed on unchanged.
 
-What the API itself does not send is a row of
-:data:`~strictreply.wires._stream_dialects.RESPONSE_DIALECTS`; a strict reading refuses it.
+Everything that the API itself does not send is a row of
+:data:`~strictreply.wires._stream_dialects.RESPONSE_DIALECTS`, which strict reading rejects.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ from strictreply.wires._responses_pieces import StreamedPieces
 
 LIFECYCLE = ("created", "queued", "in_progress")
 ENDS = ("completed", "incomplete", "failed")
-"""The events of the response itself, by their type behind ``response.``."""
+"""The events of the response itself, by the type after ``response.``."""
 
 _OF_CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
 _OF_ITEMS = ("output_item.added", "output_item.done")
 _OF_JUDGED = (*WITH_ID, "apply_patch_call_", "shell_call_")
-"""How events of what is judged or held begin, where their item cannot be told."""
+"""The prefixes of events that are judged or held, if their item is unknown."""
 
 _NO_OUTPUT: Mapping[str, JSON] = {"output": [], "output_text": ""}
 _HOLDERS = frozenset({"response", "item", "part"})
@@ -56,23 +57,23 @@ _ERRORS = ("error", "response.error")
 
 
 class ResponsesAssembly(StreamedPieces):
-    """The events of one stream so far, put together."""
+    """The events of one stream so far, assembled."""
 
     def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
         super().__init__(names, strict=strict)
         self.around: JSONObject = {}
-        self.told_id: JSON = None  # the first one of the response
+        self.told_id: JSON = None  # the first id of the response
         self._is_begun = False
         self._last_words: JSONObject | None = None  # of an event that may be an error
-        self._behind: ResponsesAssembly | None = None  # what came behind the end, None for nothing
+        self._behind: ResponsesAssembly | None = None  # what came after the end; None for nothing
         self._is_behind_other = False
         self._counts = False
         self._last: int | None = None
         self._told_number = -1
-        self._thoughts: list[JSON] = []  # pieces of those whose item is not done
+        self._thoughts: list[JSON] = []  # pieces of items that are not done
 
     def add(self, chunk: JSON) -> None:
-        """Take one event."""
+        """Add one event."""
         self.delta = {}
         self.passed = None
         self.is_ignored = self.is_beside = self.is_frame = False
@@ -101,15 +102,15 @@ class ResponsesAssembly(StreamedPieces):
 
         self.is_piece = kind == "response.output_text.delta"
         self._is_begun |= kind == "response.created"
-        # what the API would have sent before it is missing: it is written anew
+        # an event of the API before it is missing, so it is written anew
         self.is_beside &= self._is_begun
         is_ended = self.is_over or self.is_done
         self.is_text_alone = self._is_text and self._is_begun and not is_ended
 
     def _in_api_form(self, chunk: JSON) -> JSON:
-        """Return an event with the end, and with the members, that the API would have written."""
+        """Return an event with the end and the members that the API would write."""
         if not isinstance(chunk, dict) or _HOLDERS.isdisjoint(chunk) or chunk.get("error"):
-            return chunk  # nearly always
+            return chunk  # the common case
 
         event = chunk
         if event.get("type") == DONE and isinstance(event.get("response"), dict):
@@ -123,7 +124,7 @@ class ResponsesAssembly(StreamedPieces):
         whole = completing.event(event)
         for row, place in completing.rows.items():
             if not self.reads(row):
-                self._refuse("what the API says there", event, place)
+                self._refuse("the value that the API specifies here", event, place)
                 return chunk
 
         return whole
@@ -133,7 +134,7 @@ class ResponsesAssembly(StreamedPieces):
             self.is_ignored = True
             self._last_words = error_of(event)
         else:
-            self._refuse("an event with its type", event)
+            self._refuse("an event with a type", event)
 
     def _add_typed(self, kind: str, event: JSONObject) -> None:
         handle = self.handlers.get(kind.removeprefix("response."))
@@ -145,7 +146,7 @@ class ResponsesAssembly(StreamedPieces):
             handle(self, event)
             is_done = kind == "response.output_item.done"
             if is_done and self.current is not None and self.current.kind == "reasoning":
-                self._thoughts.clear()  # the item has them
+                self._thoughts.clear()  # the items have them
         elif kind.startswith("response.reasoning_") and kind.endswith(".delta"):
             self._thoughts.append(event.get("delta"))
 
@@ -153,7 +154,7 @@ class ResponsesAssembly(StreamedPieces):
             self._is_text &= not kind.startswith(_OF_CALLS)
 
     def _place(self, kind: str, event: JSONObject) -> None:
-        """Find what an event is about, and whether it waits until the reply has passed."""
+        """Find the item of an event, and whether the event waits until the reply is accepted."""
         if self.is_over or self.is_done or self.is_ignored or self.fault is not None:
             return
 
@@ -177,14 +178,14 @@ class ResponsesAssembly(StreamedPieces):
         index = event.get("output_index")
         id_ = event.get("item_id")
         if type(index) is int and index == held.index and id_ is not None and id_ == held.id:
-            return  # nearly always
+            return  # the common case
 
         labels = labels_of(held, event)
         if labels:
             self.passed = (self.passed or event) | labels
 
     def _number(self, event: JSONObject) -> None:
-        """Number an event that has no number, or one that came before."""
+        """Give a number to an event that has none, or that repeats an earlier number."""
         number = event.get("sequence_number")
         if isinstance(number, int) and not isinstance(number, bool) and number > self._told_number:
             self._told_number = number
@@ -193,12 +194,12 @@ class ResponsesAssembly(StreamedPieces):
             self.passed = (self.passed or event) | {"sequence_number": self._told_number}
 
     def _pass_on(self, event: JSONObject, came: JSON) -> None:
-        """Pass an event on as it was read, where that is not how it came."""
+        """Pass an event on in the form that was read, if that differs from the original."""
         if self.passed is None and event is not came:
             self.passed = event
 
     def _is_in_order(self, event: JSONObject) -> bool:
-        """Check the number of an event; a server that always sends the same one does not count."""
+        """Check the number of an event; a constant number is ignored."""
         number = event.get("sequence_number")
         last = self._last
         if not isinstance(number, int) or isinstance(number, bool):
@@ -221,7 +222,7 @@ class ResponsesAssembly(StreamedPieces):
             if self.reads("event_without_response"):
                 self.is_ignored = True
             else:
-                self._refuse("an event with its response", event)
+                self._refuse("an event with a response", event)
             return
 
         known = self.around.get("id") or response.get("id")
@@ -236,9 +237,9 @@ class ResponsesAssembly(StreamedPieces):
         self.around = self.around | response
 
     def _begin(self, event: JSONObject) -> None:
-        """Take an event of the response before its end, and pass on none of the output in it.
+        """Add an event of the response before its end, without passing on its output.
 
-        That is not judged yet, and comes in the events of the items.
+        The output is not judged yet, and comes again in the events of the items.
         """
         self._start(event)
         told = peek(event, "response")
@@ -261,7 +262,7 @@ class ResponsesAssembly(StreamedPieces):
 
         for held in self.items:
             if held.later and not held.is_repeated:
-                self._refuse("nothing behind what its end said", "".join(held.later), "/output")
+                self._refuse("nothing after its end", "".join(held.later), "/output")
                 return
 
         output = self.around.get("output")
@@ -274,10 +275,10 @@ class ResponsesAssembly(StreamedPieces):
         is_completed = ending == "completed" == self.around.get("status", ending)
         self.around["output"] = items_made(self.items, is_completed=is_completed)
         if any(held.disagrees or not is_as_told(held, held.whole()) for held in self.items):
-            self._refuse("the items that its events were", self.around["output"], "/output")
+            self._refuse("the same items as in its events", self.around["output"], "/output")
 
     def _end_with(self, output: object) -> None:
-        """Hold the terminal output to what the events showed and streamed."""
+        """Check the terminal output against the events before it."""
         written = with_written(self.items, output)
         if written is not None and self.reads("events_disagree"):
             self.around["output"] = output = written
@@ -288,12 +289,12 @@ class ResponsesAssembly(StreamedPieces):
 
         is_alike = not is_unrefused and says_the_same(self.items, output)
         if not is_alike or not self.reads("events_disagree"):
-            self._refuse("the items that its events were", output, "/output")
+            self._refuse("the same items as in its events", output, "/output")
 
     def _add_behind(self, event: JSON) -> None:
-        """Take an event behind the end, which may not contradict it.
+        """Add an event after the end, which must not contradict it.
 
-        Another response is none that was asked for, and nothing of it is read.
+        Another response was not requested, and is not read.
         """
         if self._is_behind_other:
             return
@@ -308,12 +309,12 @@ class ResponsesAssembly(StreamedPieces):
         elif not isinstance(event, dict) or not isinstance(kind, str):
             self._add_untyped(event)
         elif kind.startswith("response.") and not self.reads("repeated_behind_end"):
-            self._refuse("nothing behind its end", event)
+            self._refuse("nothing after its end", event)
         elif kind.removeprefix("response.") not in (*LIFECYCLE, *ENDS):
             self._add_item_behind(event)
 
     def _add_item_behind(self, event: JSONObject) -> None:
-        """Take an event of an item behind the end: it is put together with the others there."""
+        """Add an event of an item after the end; such items are assembled separately."""
         if self._behind is None:
             self._behind = ResponsesAssembly(self.names)
 
@@ -325,9 +326,9 @@ class ResponsesAssembly(StreamedPieces):
             self._refuse("nothing that contradicts its end", event)
 
     def end(self, *, is_told: bool = False) -> None:  # noqa: ARG002
-        """Take the end of the stream: what came behind the end of its response is whole.
+        """End the stream: everything after the end of the response is complete.
 
-        Where its response has no end, a message without a type that came last is why.
+        If the response has no end, a last message without a type explains why.
         """
         if not self.is_done and self._last_words is not None:
             self.around = self.around | {"error": self._last_words}
@@ -335,7 +336,7 @@ class ResponsesAssembly(StreamedPieces):
             self._settle(self._behind)
 
     def _settle(self, behind: ResponsesAssembly) -> None:
-        """Hold what came behind the end to it: what repeats it is nothing, further calls count."""
+        """Compare what came after the end with it: copies are ignored, further calls count."""
         output = self.around.get("output")
         items = output if isinstance(output, list) else []
         further = further_calls(behind.items, items)
@@ -347,9 +348,9 @@ class ResponsesAssembly(StreamedPieces):
             self.around["output"] = [*items, *further]
 
     def response(self, *, is_whole: bool = True) -> JSONObject:
-        """Return the response that the events make.
+        """Return the response that the events make up.
 
-        Without its end, or not ``is_whole``, it is one that broke off.
+        Without an end, or if not ``is_whole``, it is a response that broke off.
         """
         if self.is_done and is_whole:
             return {"object": "response", **self.around}
@@ -358,7 +359,7 @@ class ResponsesAssembly(StreamedPieces):
         return {"object": "response", **self.around, "output": output, "status": BROKEN_OFF}
 
     def came(self) -> JSONObject | None:
-        """Return the response so far, behind its items the thoughts that are in none yet."""
+        """Return the response so far, followed by thoughts that are not in an item yet."""
         if not self.around and not self.items:
             return None
 

@@ -1,6 +1,6 @@
-"""Server-sent events: how they are read as their bytes come, and written.
+"""Server-sent events: reading them from bytes, piece by piece, and writing them.
 
-The source is the HTML standard, section 9.2, and what servers send otherwise.
+The sources are the HTML standard, section 9.2, and known deviations of servers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DONE_DATA = b"[DONE]"
 """The data of that event."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MAX_BEGINNING = 200  # of a body or a message that is looked at to learn what it is
+MAX_BEGINNING = 200  # bytes at the start of a body or a message that show what it is
 
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a CR at the end may be half of a CRLF
 _PLAIN = re.compile(rb"(?:event: ([a-z._]+)\n)?data: ([^\r\n]*)\n\n")
@@ -29,15 +29,18 @@ EVENT_FIELDS = (b"data:", b"event:", b"error:", b"id:", b"retry:", b":")
 
 
 class Event(NamedTuple):
-    """One event: its type (empty for none), its data, and the bytes it was written in."""
+    """One server-sent event."""
 
     name: str
+    """Its type; empty for none."""
     data: bytes
+    """Its data."""
     raw: bytes
+    """The bytes that it was read from."""
 
 
 class EventReader:
-    """Reads events as their bytes come; one is complete with the blank line behind it."""
+    """Reads events from the bytes of a stream; a blank line completes an event."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -46,14 +49,14 @@ class EventReader:
         self._data: list[bytes] = []
         self._raw: list[bytes] = []
         self.began: bool = False
-        self.idle_lines: int = 0  # that came since the last event
+        self.idle_lines: int = 0  # lines since the last event
         self._has_feeds = False
 
     def feed(self, piece: bytes) -> Iterator[Event]:
         """Yield the events that are complete with these bytes."""
         goes_on = b"\n" not in piece and b"\r" not in piece
         if goes_on and self.began and not self._rest.endswith(b"\r"):
-            # a long line is joined and searched once, however it comes
+            # the pieces of a long line are joined and searched only once
             self._pending.append(piece)
             return
 
@@ -67,7 +70,7 @@ class EventReader:
             rest = rest.removeprefix(BYTE_ORDER_MARK)
 
         at = 0
-        # how servers write all but a few
+        # the usual form of an event, read in one step
         while not self._raw and (plain := _PLAIN.match(rest, at)):
             at = plain.end()
             self._has_feeds = True
@@ -89,13 +92,13 @@ class EventReader:
 
     @property
     def held(self) -> int:
-        """How many bytes wait for the end of their line."""
+        """The number of bytes of an unfinished line."""
         return len(self._rest) + sum(map(len, self._pending))
 
     def end(self) -> Iterator[Event]:
         """Yield the event that the end of the stream completes.
 
-        There is one where lines end in CR: the last CR might have been half of a CRLF.
+        It exists only if lines end in CR: the last CR might have been half of a CRLF.
         """
         if self._rest.endswith(b"\r") and not self._has_feeds:
             rest = self._rest
@@ -103,7 +106,7 @@ class EventReader:
             yield from self._line(rest[:-1], rest)
 
     def last(self) -> Iterator[Event]:
-        """Yield the event whose blank line never came, as it stands at the end of a recording."""
+        """Yield the last event without its blank line, as at the end of a recording."""
         rest = self._joined()
         if rest:
             yield from self._line(rest.removesuffix(b"\r"), rest)
@@ -135,22 +138,22 @@ class EventReader:
 
 
 def event(chunk: JSON) -> bytes:
-    """Return JSON as an event, in ASCII, so that no line or character can be cut by accident."""
+    """Return JSON as an event, in ASCII, so that no line or character can be split by accident."""
     return b"data: %s\n\n" % json.dumps(chunk).encode()
 
 
 def typed_event(chunk: JSON) -> bytes:
-    """Return JSON as an event that has the name of its ``type``, as the Responses API does."""
+    """Return JSON as an event named after its ``type``, as in the Responses API."""
     kind = chunk.get("type") if isinstance(chunk, dict) else None
     return b"event: %s\n%s" % (str(kind).encode(), event(chunk))
 
 
 def is_events(body: bytes) -> bool:
-    """Return whether a body begins as a stream of events does; an empty one is such a stream."""
+    """Return whether a body starts like a stream of events; an empty body does, too."""
     begun = beginning_of(body)
     return not begun or begun.startswith(EVENT_FIELDS)
 
 
 def beginning_of(body: bytes) -> bytes:
-    """Return the first bytes of a body, without a byte order mark and blanks."""
+    """Return the first bytes of a body, without a byte order mark and leading whitespace."""
     return body.removeprefix(BYTE_ORDER_MARK).lstrip()[:MAX_BEGINNING]

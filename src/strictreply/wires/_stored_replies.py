@@ -1,4 +1,4 @@
-"""Stored replies: whether one is there, and what it says of the request that it answers."""
+"""Stored replies: whether there is one, and what it shows of the request that it answers."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _WITHOUT_REPLY = frozenset({"queued", "in_progress", "cancelled", "failed"})
 
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """One thing that a stored reply says of its request."""
+    """One demand of the original request that a stored reply shows."""
 
     keyword: str
-    """The keyword of a request that says it."""
+    """The keyword of a request for the demand."""
     label: str
-    """What it is called in a warning."""
+    """Its name in a warning."""
     versions: tuple[JSON, ...]
-    """What is said, and then with less and less of its schema."""
+    """The demand, then versions with less and less of its schema."""
     is_item: bool = False
-    """Whether it is one of the list that the keyword holds."""
+    """Whether it is an item of the keyword's list."""
 
     def added_to(self, keywords: JSONObject, version: JSON) -> JSONObject:
-        """Return keywords that say this, too."""
+        """Return the keywords with this demand added."""
         if not self.is_item:
             return {**keywords, self.keyword: version}
 
@@ -42,7 +42,7 @@ class Echo:
 
 
 def _echoes(reply: JSON, about_tools: bool, about_answer: bool) -> list[Echo]:
-    """Return what a stored reply says of its request: of its tools, of its answer."""
+    """Return the demands that a stored reply shows: on its tools, on its answer."""
     names = [PARALLEL]
     if about_tools:
         names += [_TOOLS, CHOICE]
@@ -82,9 +82,9 @@ def _versions(name: str, value: Any) -> Iterator[JSON]:
 
 
 def _has_completion(plain: JSON, is_read: bool) -> bool:
-    """Return whether what came for a stored completion is to be judged.
+    """Return whether a stored completion that was fetched must be judged.
 
-    Below the path of chat completions a server may answer what is not read in another way.
+    Below the path of chat completions, a server may return other values to a read.
     """
     if not isinstance(plain, dict):
         return True
@@ -93,10 +93,10 @@ def _has_completion(plain: JSON, is_read: bool) -> bool:
 
 
 def _has_response(plain: JSON, _is_read: bool) -> bool:
-    """Return whether what came for a stored response is to be judged.
+    """Return whether a stored response that was fetched must be judged.
 
-    It has no reply by its status, or without one by its own error; an error in place of a response
-    has no id.
+    Its status shows that it has no reply, or its error if it has no status. An error in place of a
+    response has no id.
     """
     if not isinstance(plain, Mapping):
         return True
@@ -110,7 +110,7 @@ def _has_response(plain: JSON, _is_read: bool) -> bool:
 
 
 def _without_output(plain: JSON) -> JSONObject | None:
-    """Return a response that has no reply without what was written so far; None: as it is."""
+    """Return an unfinished response without its partial output; None if there is none."""
     is_begun = isinstance(plain, dict) and bool(plain.get("output"))
     return {**plain, "output": []} if is_begun and isinstance(plain, dict) else None
 

@@ -1,4 +1,4 @@
-"""What one server-sent event of a stream says: a chunk, an error in any form, or the end."""
+"""Reads one server-sent event of a stream: a chunk, an error in any form, or the end."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _OF_ERRORS = ("code", "param")
 
 
 class ChunkRead(NamedTuple):
-    """One chunk of a stream, as it was read.
-
-    ``plain`` is its JSON, None when it is not JSON; ``kept`` is what is passed on. ``is_end``: the
-    stream ends with it. ``is_exact``: the SDK reads its bytes as that JSON.
-    """
+    """One chunk of a stream."""
 
     plain: JSON
+    """Its JSON; None if it is not JSON."""
     kept: Any
+    """What is passed on: bytes, or an object of the SDK."""
     is_end: bool = False
+    """Whether the stream ends with it."""
     is_exact: bool = False
+    """Whether the SDK reads the same JSON from its bytes."""
 
 
 def read_event(event: Event, limits: Limits) -> ChunkRead:
@@ -39,9 +39,9 @@ def read_event(event: Event, limits: Limits) -> ChunkRead:
     plain: JSON
     try:
         plain = jiter.from_json(event.data, allow_inf_nan=False, catch_duplicate_keys=True)
-        is_exact = not event.name.startswith("thread.")  # the SDK reads those another way
+        is_exact = not event.name.startswith("thread.")  # the SDK reads those in another way
     except ValueError:
-        # it is read once more, by what tolerates a little in what is not ours
+        # read again with the tolerant reader for foreign bodies
         plain = read_body(event.data, limits)
         is_exact = False
 
@@ -55,9 +55,9 @@ def read_event(event: Event, limits: Limits) -> ChunkRead:
 
 
 def _error_of(name: str, told: JSON) -> JSONObject | None:
-    """Return the error that an event is, in whichever form, as the API would have sent it.
+    """Return the error in an event of any form, in the form of the API.
 
-    None when it is none, or holds the API's own ``error``.
+    None if it is not an error, or already has the API's own ``error``.
     """
     if not isinstance(told, dict):
         is_error = name == "error" or phrase_status(told) is not None
@@ -78,16 +78,17 @@ def _error_of(name: str, told: JSON) -> JSONObject | None:
 
 
 def _is_untyped_error(told: JSONObject) -> bool:
-    """Return whether an event has the members of the API's error, which may be null, and no type.
+    """Return whether an event has the members of the API's error, but no type.
 
-    They are ``message``, ``code`` and ``param`` (openai-python, ResponseErrorEvent).
+    They are ``message``, ``code`` and ``param``, which may be null (openai-python,
+    ResponseErrorEvent).
     """
     has_members = isinstance(told.get("message"), str) and not told.keys().isdisjoint(_OF_ERRORS)
     return has_members and not told.get("type")
 
 
 def _says_what(error: JSONObject) -> bool:
-    """Return whether an error has a code or a status: a message alone may be a heartbeat's."""
+    """Return whether an error has a code or a status; a mere message may be a heartbeat."""
     if error.get("object") == "error" or error.get("code") is not None:
         return True
 

@@ -1,7 +1,7 @@
-"""How servers write what is around a message, a stream, or a response otherwise than the API does.
+"""Known deviations of servers from the API, in completions, streams and responses.
 
-Three tables with their sources; the readers of each say by these names what they read. The ways to
-write a message itself, with what reads them, are in ``_dialects``.
+Each table has the public sources. The readers of a wire report by these names which deviation they
+accepted. Deviations in a message itself, with their readers, are in ``_dialects``.
 """
 
 from __future__ import annotations
@@ -12,126 +12,126 @@ from strictreply.wires._dialects import Dialect
 
 ENVELOPE_DIALECTS: Mapping[str, Dialect] = {
     "head_missing": Dialect(
-        "a completion without its `id`, `object`, `created` or `model`, or with null, a blank or "
-        "another kind of value",
-        "an id of ours, `chat.completion`, the time of the reading, the model of the request; a "
-        "number as the id is its text",
+        "a completion in which `id`, `object`, `created` or `model` is missing, null, blank or of "
+        "the wrong type",
+        "a generated id, `chat.completion`, the current time, the model of the request; a number "
+        "as the id becomes text",
         "guardrails-ai/guardrails#1415; pydantic/pydantic-ai#1764 (OpenRouter)",
         servers=("Guardrails", "OpenRouter"),
     ),
     "choice_index": Dialect(
-        "the one choice without an index, or with another one than 0",
+        "a single choice without an index, or with an index other than 0",
         "0",
         "guardrails-ai/guardrails#1415",
         servers=("Guardrails",),
     ),
 }
-"""The ways of servers to write what is around a message, by the name that an attempt records."""
+"""Deviations in a completion around its message, by the name that an attempt records."""
 
 STREAM_DIALECTS: Mapping[str, Dialect] = {
     "head_missing": Dialect(
-        "a chunk without its `id`, `object`, `created` or `model`, or with null, a blank or "
-        "another kind of value",
-        "what the other chunks say; else an id of ours, `chat.completion.chunk`, the time of the "
-        "reading, the model of the request",
+        "a chunk in which `id`, `object`, `created` or `model` is missing, null, blank or of the "
+        "wrong type",
+        "the value in the other chunks; else a generated id, `chat.completion.chunk`, the current "
+        "time, the model of the request",
         "NVIDIA/TensorRT-Edge-LLM#93; guardrails-ai/guardrails-api#99",
         servers=("TensorRT Edge-LLM", "Guardrails"),
     ),
     "event_without_choices": Dialect(
-        "an event without choices, or with `{}` for them: a heartbeat, a `ping`, the usage alone",
-        "nothing of the reply",
+        "an event without choices, or with `{}` as choices: a heartbeat, a `ping`, or only the "
+        "usage",
+        "not part of the reply",
         "Wei-Shaw/sub2api#7097; pydantic/pydantic-ai#5165; NousResearch/hermes-agent#111887",
         servers=("sub2api",),
     ),
     "choice_index": Dialect(
-        "null, digits as a text, or a fraction like 0.0, as the index of a choice; a further "
-        "choice that says nothing",
-        "the number, 0 for null; nothing",
+        "the index of a choice as null, as text, or as a fraction such as 0.0; an additional empty "
+        "choice",
+        "the number, 0 for null; the empty choice is ignored",
         "openai/openai-python#2806 (of a call)",
     ),
     "choice_repeated": Dialect(
-        "several choices of one index in a chunk",
-        "what they say, one after the other",
+        "several choices with the same index in a chunk",
+        "their contents, one after the other",
         "ai-dynamo/dynamo#15054",
         servers=("NVIDIA Dynamo",),
     ),
     "delta_missing": Dialect(
-        "a choice without a delta, or with null",
+        "a choice without a delta, or with null as its delta",
         "an empty delta; its finish reason counts",
         "openai/openai-python#1677 (Azure); mozilla-ai/any-llm#657 (MiniMax)",
         servers=("Azure OpenAI", "MiniMax"),
     ),
     "message_repeated": Dialect(
-        "a whole message behind the deltas that it is made of, also trimmed, or with its calls in "
-        "another order or as objects",
-        "the deltas; what only the message has is handed on",
+        "the whole message again after its deltas, also trimmed, or with its calls in another "
+        "order or as objects",
+        "the deltas; members that only the message has are passed on",
         "GCWing/OpenBitFun#792 (MiniMax)",
         servers=("MiniMax",),
     ),
     "content_chunks": Dialect(
         "the content of a delta as a list of texts and thoughts",
-        "the joined texts; thoughts go back to the server",
+        "the joined texts; thoughts are sent back to the server",
         "BerriAI/litellm#16272 (Mistral)",
         servers=("Mistral",),
     ),
     "finish_empty": Dialect(
         "a blank text, `{}`, `[]` or false as the finish reason of chunks before the last",
-        "null: the reply goes on",
+        "null: the reply continues",
         "CangShui/workbuddy-gateway#3",
         servers=("workbuddy-gateway",),
     ),
     "finish_repeated": Dialect(
-        "a finish reason once more, or another good one",
-        "the first; of several the one that promises calls, or the worst",
+        "the finish reason again, or a different valid one",
+        "the first; of different ones, the one that announces calls, or the worst",
         "RayBytes/ChatMock#114",
         servers=("ChatMock",),
     ),
     "finish_each": Dialect(
-        "a finish reason in every chunk from the first on",
-        "pieces of one reply, which `[DONE]` ends",
+        "a finish reason in every chunk",
+        "pieces of one reply, which ends at `[DONE]`",
         "BerriAI/litellm#2195 (Gemini)",
         servers=("Gemini", "LiteLLM"),
     ),
     "blank_behind_end": Dialect(
-        "text of white space behind the finish reason",
+        "text of whitespace after the finish reason",
         "nothing",
         "vercel-labs/fx#911; anomalyco/opencode#49167 (of any text)",
     ),
     "call_behind_end": Dialect(
-        "a further call behind the finish reason",
+        "another call after the finish reason",
         "a call of the reply",
         "BerriAI/litellm#31634 (Gemini)",
         servers=("Gemini", "LiteLLM"),
     ),
     "done_missing": Dialect(
-        "the end of the stream behind a finish reason, without `[DONE]`",
-        "a whole reply",
+        "a stream that ends after the finish reason without `[DONE]`",
+        "a complete reply",
         "ikawrakow/ik_llama.cpp#467; perplexityai/api-discussion#209",
         servers=("ik_llama.cpp", "Perplexity"),
     ),
     "call_index": Dialect(
-        "calls whose indexes are missing, null, texts, all the same, or not counted from 0",
-        "the call of the same label or id, else the last; a new id with a name opens a call",
+        "indexes of calls that are missing, null, text, all the same, or not counted from 0",
+        "the call with the same index or id, else the last one; a new id with a name starts a call",
         "BerriAI/litellm#32759; su-kaka/gcli2api#406; openai/openai-python#3246; "
         "ai-dynamo/dynamo#4723",
         servers=("Bedrock Access Gateway", "gcli2api", "Gemini", "NVIDIA Dynamo"),
     ),
     "call_id_changes": Dialect(
-        "another id in later pieces of a call, without a name",
+        "a different id, without a name, in later pieces of a call",
         "the first id",
         "poolsideai/pool#9",
         servers=("Poolside",),
     ),
     "call_repeated": Dialect(
-        "a call once more, under its index or another one: the same id, name and arguments, "
-        "whatever stands around them",
-        "the call, once; what stands around it, such as a signature, is that of the last one that "
-        "has it",
+        "a call again, under the same or another index: same id, name and arguments, other members "
+        "may differ",
+        "the call, once; each other member, such as a signature, from the last copy that has it",
         "mudler/LocalAI#9722; QuantumNous/new-api#6278",
         servers=("LocalAI", "new-api"),
     ),
     "call_name_repeated": Dialect(
-        "the name of a call once more, blank or null, in its later pieces",
+        "the name of a call again, or a blank or null name, in later pieces of the call",
         "nothing new",
         "sgl-project/sglang#35542; lmstudio-ai/lmstudio-bug-tracker#649; "
         "NousResearch/hermes-agent#8259",
@@ -144,119 +144,120 @@ STREAM_DIALECTS: Mapping[str, Dialect] = {
         servers=("Gemini",),
     ),
     "call_name_grows": Dialect(
-        "the name of a declared tool in several pieces, each from its beginning on",
-        "the last of them",
+        "the name of a declared tool in several pieces, each of which repeats it from the start",
+        "the last piece",
         "QwenLM/qwen-code#3896 (DashScope, of texts)",
         servers=("DashScope",),
     ),
     "call_name_late": Dialect(
-        "the name of a call behind the beginning of its arguments",
+        "the name of a call after the beginning of its arguments",
         "the name",
         "vercel/ai#14722",
     ),
     "call_empty": Dialect(
-        "a piece of no call: null, or without an id, a name and arguments; `{}` or a blank text as "
-        "`tool_calls`",
-        "nothing; a signature in it is kept on the call of its index, else on the last one",
+        "an empty piece of a call: null, or without id, name and arguments; `{}` or a blank text "
+        "as `tool_calls`",
+        "nothing; a signature in it is added to the call with its index, else to the last call",
         "jjang-ai/vmlx#219",
         servers=("vMLX",),
     ),
     "call_function_null": Dialect(
-        "null as the function of a call, in a piece that says something else",
+        "null as the function of a call, in a piece with other members",
         "an empty function",
         "endolith/open-interpreter#254",
     ),
     "arguments_object": Dialect(
-        "an empty object as arguments, also as the text `{}` or `null`, and then their text",
+        "an empty object as arguments (also the text `{}` or `null`), followed by their text",
         "the text",
         "envoyproxy/ai-gateway#1465; microsoft/autogen#7549 (Gemini); ogx-ai/ogx#5462",
         servers=("Envoy AI Gateway", "Gemini", "OGX"),
     ),
 }
-"""The ways of servers to stream a chat completion, by the name that an attempt records."""
+"""Deviations in the stream of a chat completion, by the name that an attempt records."""
 
 RESPONSE_DIALECTS: Mapping[str, Dialect] = {
     "event_without_type": Dialect(
-        "an event without a type, or without anything: a heartbeat",
-        "nothing of the reply",
+        "an event without a type, or an empty event: a heartbeat",
+        "not part of the reply",
         "NousResearch/hermes-agent#111887 (of chat completions)",
     ),
     "event_without_response": Dialect(
-        "`response.in_progress` and the like without a response, as a heartbeat",
-        "nothing of the reply",
+        "`response.in_progress` and similar events without a response, as a heartbeat",
+        "not part of the reply",
         "diegosouzapw/OmniRoute#14330",
         servers=("OmniRoute",),
     ),
     "member_missing": Dialect(
-        "a response, an item or a part, whole or streamed, without members of the API, or with "
-        "null or what is empty: `created_at`, `object`, `status`, the `role` and `content` of a "
-        "message, the `text` and `annotations` of a part, the `summary` of a thought",
-        "`created` or 0, `response`, `completed` (without an error), `assistant`, what is empty",
+        "a response, an item or a part, whole or streamed, in which members are missing, null or "
+        "empty: `created_at`, `object`, `status`, the `role` and `content` of a message, the "
+        "`text` and `annotations` of a part, the `summary` of a thought",
+        "`created` or 0, `response`, `completed` (if there is no error), `assistant`, an empty "
+        "value",
         "TiaraBasori/OpenCode2API#11; openai/openai-python#3011; anomalyco/opencode#29482",
         servers=("OpenCode2API",),
     ),
     "item_empty": Dialect(
-        "`{}`, null or what holds nothing but null as an item or a part, whole or streamed",
+        "an item or a part, whole or streamed, that is `{}`, null or has only null members",
         "nothing",
         "jjang-ai/vmlx#219 (of a call)",
     ),
     "response_done": Dialect(
-        "`response.done` with its response, in place of `response.completed` or behind it",
-        "the end that the status in it says; without a status it is completed",
+        "`response.done` with its response, in place of `response.completed` or after it",
+        "the end that its status names; completed, if it has no status",
         "can1357/oh-my-pi#4692; decolua/9router#2142 (Codex)",
         servers=("Codex",),
     ),
     "sequence_number": Dialect(
-        "numbers of events that repeat or fall, such as 0 in some of them",
-        "the events in the order in which they come",
+        "sequence numbers that repeat or decrease, such as 0 in some events",
+        "the events in the order of arrival",
         "BerriAI/litellm#28899",
         servers=("LiteLLM",),
     ),
     "id_changes": Dialect(
-        "another id of the response in a later event",
+        "a different id of the response in a later event",
         "the response of the terminal event",
         "BerriAI/litellm#30071 (GitHub Copilot)",
         servers=("GitHub Copilot",),
     ),
     "item_id_changes": Dialect(
-        "another id of an item in its later events",
-        "the item of the same `output_index`",
+        "a different id of an item in its later events",
+        "the item with the same `output_index`",
         "BerriAI/litellm#30071 (GitHub Copilot)",
         servers=("GitHub Copilot",),
     ),
     "item_unannounced": Dialect(
-        "events of an item that was never added, or is done",
-        "what the terminal event says, where that has the same text and arguments",
+        "events of an item that was never added, or that is already done",
+        "the terminal event, if it has the same text and arguments",
         "BerriAI/litellm#36375 (Gemini)",
         servers=("LiteLLM", "Gemini"),
     ),
     "output_index": Dialect(
-        "no `output_index`, or one that is in use",
-        "the items in the order in which they were added; the same item again is nothing",
+        "no `output_index`, or one that is already used",
+        "the items in the order in which they were added; a repeated item is ignored",
         "ggml-org/llama.cpp#20607; can1357/oh-my-pi#1971 (Lemonade)",
         servers=("llama.cpp", "Lemonade"),
     ),
     "content_index": Dialect(
-        "no `content_index`, null, or one that counts the deltas, or parts of other items",
-        "the texts of an item as they come",
+        "no `content_index`, null, or an index that counts deltas or the parts of other items",
+        "the texts of an item in the order of arrival",
         "vllm-project/vllm#29947; crmne/ruby_llm, "
         "providers_bedrock_mantle_responses_chat_streams_through_the_responses_surface#0 (Bedrock)",
         servers=("vLLM", "Bedrock"),
     ),
     "done_disagrees": Dialect(
-        "a text, arguments or an item at its end that are not what came before",
-        "what the terminal event says, where that is what came",
+        "a text, arguments or an item that differ at their end from their deltas",
+        "the terminal event, if it agrees with the deltas",
         "can1357/oh-my-pi#1971; vllm-project/vllm#29947",
         servers=("Lemonade", "vLLM"),
     ),
     "events_disagree": Dialect(
-        "a terminal output with other ids or items than the events before it",
-        "the terminal output, where it has the same text and arguments",
+        "a terminal output whose ids or items differ from the events before it",
+        "the terminal output, if it has the same text and arguments",
         "vllm-project/vllm#47916; smg-project/smg#160",
         servers=("vLLM", "SMG"),
     ),
     "arguments_repeated": Dialect(
-        "what a call holds when it is added, whole or its beginning, again in its deltas",
+        "arguments in a call when it is added, whole or in part, and again in its deltas",
         "the deltas",
         "abetlen/llama-cpp-python#2285",
         servers=("llama-cpp-python",),
@@ -268,7 +269,7 @@ RESPONSE_DIALECTS: Mapping[str, Dialect] = {
         servers=("OpenAI",),
     ),
     "call_of_server": Dialect(
-        "a search that the server has run as a `custom_tool_call`, whole or streamed",
+        "a search that the server ran, as a `custom_tool_call`, whole or streamed",
         "a call of the API's own tool",
         "vercel/ai, packages/xai/src/responses/__fixtures__/xai-x-search-tool.chunks.txt#0 (xAI)",
         servers=("xAI",),
@@ -279,30 +280,30 @@ RESPONSE_DIALECTS: Mapping[str, Dialect] = {
         "langroid/langroid#987 (of chat completions)",
     ),
     "repeated_behind_end": Dialect(
-        "events of the items once more, behind the end of the response",
-        "nothing, where they say what the response says",
+        "events of the items again, after the end of the response",
+        "nothing, if they agree with the response",
         "maximhq/bifrost#1018 (Gemini)",
         servers=("Bifrost",),
     ),
     "call_behind_end": Dialect(
-        "a further call, whole, behind the end of the response",
+        "another complete call after the end of the response",
         "a call of the reply",
         "BerriAI/litellm#31634 (of chat completions)",
     ),
     "response_behind_end": Dialect(
-        "another response behind the end of the first",
+        "another response after the end of the first",
         "the first",
         "vercel/ai, packages/azure/src/__fixtures__/azure-reasoning-encrypted-content.1.chunks.txt"
         "#0 (Azure)",
         servers=("Azure OpenAI",),
     ),
 }
-"""The ways of servers to write or stream a response, by the name that an attempt records."""
+"""Deviations in a response, whole or streamed, by the name that an attempt records."""
 
 MESSAGE_DIALECTS: Mapping[str, Dialect] = {
     "event_without_type": Dialect(
         "an object without a `type` between the events",
-        "nothing of the reply",
+        "not part of the reply",
         "pydantic/pydantic-ai#5165 (of chat completions)",
     ),
     "start_incomplete": Dialect(
@@ -320,17 +321,17 @@ MESSAGE_DIALECTS: Mapping[str, Dialect] = {
     ),
     "index_missing": Dialect(
         "an event of a block without its `index`",
-        "the last block, or the next where it begins one",
+        "the last block, or a new one if the event starts a block",
         "QuantumNous/new-api#5482 (of indexes with gaps)",
     ),
     "index_gap": Dialect(
         "indexes of blocks that are not counted from 0",
-        "the places of the blocks",
+        "the positions of the blocks",
         "QuantumNous/new-api#5482; NousResearch/hermes-agent#45908",
         servers=("New API",),
     ),
     "block_stop_missing": Dialect(
-        "the next block, or the end, without `content_block_stop`",
+        "the next block, or the end of the message, without `content_block_stop`",
         "the end of the block",
         "xemantic/anthropic-sdk-kotlin#147 (Kimi)",
         servers=("Moonshot",),
@@ -342,18 +343,18 @@ MESSAGE_DIALECTS: Mapping[str, Dialect] = {
         servers=("New API",),
     ),
     "block_stop_repeated": Dialect(
-        "`content_block_stop` of a block once more",
+        "a second `content_block_stop` of a block",
         "nothing",
         "QuantumNous/new-api#5482 (of blocks that never began)",
     ),
     "stop_repeated": Dialect(
-        "`message_stop` once more",
+        "a second `message_stop`",
         "nothing",
         "BerriAI/litellm#33859 (of the start)",
         servers=("LiteLLM",),
     ),
     "message_behind_end": Dialect(
-        "another message behind the end of the first",
+        "another message after the end of the first",
         "the first",
         "pydantic/pydantic-ai, tests/models/cassettes (recordings of several responses)",
     ),

@@ -1,9 +1,9 @@
-"""The model's thoughts in a message: where they stand, whether they are signed, how pieces join.
+"""The model's thoughts in a message: their places, their signatures, and how pieces are joined.
 
 Anthropic signs each thought. The signature is bound to the tools, the system prompt and every
-message before the thought, so a thought goes back only behind what it was made behind: anything
-else is refused as "bound to a different conversation" (anthropics/anthropic-sdk-python#1598,
-anomalyco/opencode#48637). Gateways hand such thoughts on in three ways: in a list beside the
+message before the thought. So a thought may be sent back only after exactly these; otherwise it is
+rejected as "bound to a different conversation" (anthropics/anthropic-sdk-python#1598,
+anomalyco/opencode#48637). Gateways pass such thoughts on in three ways: in a list next to the
 content, in the content, or as one opaque text.
 """
 
@@ -16,27 +16,27 @@ from strictreply.values._limits import JSON, JSONObject, Message
 from strictreply.wires._dialects import object_in, text_in, thoughts_in
 
 LISTS_OF_THOUGHTS = ("thinking_blocks", "reasoning_details")
-"""The members that hold thoughts one by one: LiteLLM's; that of OpenRouter and Vercel's gateway."""
+"""The members with a list of thoughts: LiteLLM's, and that of OpenRouter and Vercel's gateway."""
 
 OPAQUE = "reasoning_opaque"
-"""A sealed thought as one text, as GitHub Copilot sends it."""
+"""A sealed thought as one text, from GitHub Copilot."""
 
 _MEMBERS = frozenset(
     {*LISTS_OF_THOUGHTS, OPAQUE, "reasoning_content", "reasoning", "reasoning_text"}
 )
-"""The members of a message that hold thoughts, signed or as a text."""
+"""The members of a message that contain thoughts, signed or as text."""
 
 _VENDOR = "provider_specific_fields"
-"""LiteLLM's member for what the API has no member for; it repeats the thoughts."""
+"""LiteLLM's member for everything that the API has no member for; it repeats the thoughts."""
 
 _SEALED = frozenset({"redacted_thinking", "reasoning.encrypted"})
-"""The types of thoughts that have ``data`` in place of a text and a signature."""
+"""The types of thoughts that have ``data`` instead of a text and a signature."""
 
 _MOST_DEPTH = 8
 
 
 def is_signed(message: object) -> bool:
-    """Return whether a message holds a thought that is bound to all that stands before it."""
+    """Return whether a message contains a thought that is bound to everything before it."""
     held = object_in(message)
     if held is None:
         return False
@@ -48,7 +48,7 @@ def is_signed(message: object) -> bool:
 
 
 def any_signed(messages: Iterable[object]) -> bool:
-    """Return whether a conversation holds a signed thought."""
+    """Return whether a conversation contains a signed thought."""
     return any(map(is_signed, messages))
 
 
@@ -76,7 +76,7 @@ def without_thoughts(message: Message) -> JSONObject:
 
 
 def with_thoughts_of(message: Message, first: Message | None) -> JSONObject:
-    """Return a message with the thoughts of another one in place of its own."""
+    """Return a message with the thoughts of another one instead of its own."""
     return _exchanged(message, first or {})
 
 
@@ -118,9 +118,9 @@ def _is_thought(name: str, value: JSON) -> bool:
 def thoughts_from(fragments: Iterable[object]) -> list[JSON]:
     """Return the thoughts of a stream, each joined from its fragments.
 
-    A thought is whole with its signature, or where it came as ``data``; until then its fragments
-    follow each other under one type, and under one index where there is any. What else stands in
-    the list stays as it is.
+    A thought is complete with its signature, or if it has ``data``. Until then its fragments follow
+    each other with the same type, and with the same index if they have one. Other values in the
+    list stay unchanged.
     """
     thoughts: list[list[Any]] = []
     is_open = False
@@ -158,7 +158,7 @@ def _signatures_in(fragment: JSONObject) -> Iterator[object]:
 
 
 def _joined(fragments: list[JSONObject]) -> JSONObject:
-    """Return one thought: texts and lists are joined, of other members the last counts."""
+    """Return one thought: texts and lists are joined; of any other member the last value counts."""
     joined: JSONObject = {}
     texts: dict[str, list[str]] = {}
     for fragment in fragments:
@@ -179,4 +179,4 @@ def _joined(fragments: list[JSONObject]) -> JSONObject:
 
 
 _LABELS = frozenset({"type", "id", "format"})
-"""The texts of a fragment that name it, each time as a whole."""
+"""The texts of a fragment that identify it, and are repeated in full."""

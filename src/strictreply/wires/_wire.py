@@ -1,4 +1,4 @@
-"""What a wire is: the protocol between one API and all packages above, which know none."""
+"""The protocol that describes one API; the packages above are independent of any API."""
 
 from __future__ import annotations
 
@@ -20,62 +20,66 @@ from strictreply.wires._stream_chunks import ChunkRead
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The reply in a response.
-
-    Nothing judges ``server_calls``, ``served`` and ``medium``.
-    """
+    """The reply in a response; ``server_calls``, ``served`` and ``medium`` are not judged."""
 
     draft: Draft
-    """The reply as it is judged."""
+    """The reply that is judged."""
     promised: bool = False
-    """Whether the response ended to have a tool called."""
+    """Whether the response announced a call when it ended."""
     lenient: tuple[str, ...] = ()
-    """The ways of servers that it was written in, by name."""
+    """Names of the deviations of servers that were accepted."""
     is_exact: bool = True
-    """Whether the draft says what the response says, letter for letter."""
+    """Whether the draft has exactly the text and calls of the response."""
     is_bare: bool = False
-    """Whether a message was given and not a response."""
+    """Whether only a message was given, not a response."""
     server_calls: tuple[ToolCall, ...] = ()
-    """Calls of the API's own tools that the program answers."""
+    """Calls of the API's own tools that the program must answer."""
     served: bool = False
-    """Whether the API called a tool of its own itself."""
+    """Whether the API itself called one of its own tools."""
     medium: str = ""
-    """What an answer is that is not a text; empty for a text."""
+    """The kind of an answer that is not text (such as audio); empty for text."""
     is_paused: bool = False
-    """Whether the API paused the turn: it goes on when it is sent back."""
+    """Whether the API paused the turn; it continues when the turn is sent back."""
 
 
 PROMISING = frozenset({"tool_calls", "function_call", "tool_use"})
-"""The reasons that promise a call (OpenAI; Anthropic and Bedrock)."""
+"""The finish reasons that announce a call (OpenAI; Anthropic and Bedrock)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallPiece:
-    """What an event of a stream adds to a call."""
+    """A piece of a call from one event of a stream."""
 
     index: int
-    """Which call of the reply it is."""
+    """The index of the call in the reply."""
     name: str
-    """A piece of the tool's name; empty when none came."""
+    """A piece of the tool's name; may be empty."""
     arguments: str
-    """A piece of the arguments; empty when none came."""
+    """A piece of the arguments; may be empty."""
 
 
 class Assembly(ABC):
-    """Puts the events of one stream together.
+    """Assembles the events of one stream into a response.
 
-    ``names`` are the tools that may be called. What servers send otherwise than the API is read by
-    the rows of ``STREAM_DIALECTS`` in ``_stream_dialects``, or refused when ``strict``.
+    ``names`` are the tools that may be called. Known deviations of servers are accepted by the rows
+    of ``STREAM_DIALECTS`` in ``_stream_dialects``, unless ``strict``.
 
-    ``fault`` is the first that has no one meaning, ``is_done``: its end came, ``is_over``: no more
-    is to be read. ``size`` counts the characters of its texts. ``lenient`` names the rows that
-    were needed. The others are about the last event: ``delta`` is what it added, as a delta of the
-    message; ``is_text_alone``: nothing of the reply but text of an answer; ``is_piece``: one more
-    piece of a text or arguments; ``passed``: the event as the API would have sent it, None where it
-    is so already; ``is_ignored``: it says nothing of the reply; ``is_beside``: nothing judges what
-    it is about, so that it may reach the caller before the reply has passed; ``is_frame``: it only
-    begins or ends something. ``holds_pieces``: the rest of a reply is made of its events, pieces
-    and end included. ``model`` is that of the request, for a server that names none.
+    About the whole stream:
+
+    - ``fault``: the first fault; ``is_done``: the stream has ended; ``is_over``: read no further.
+    - ``size``: the characters of all texts; ``lenient``: the rows that were needed.
+    - ``holds_pieces``: whether the rest of an accepted reply is made from its own events.
+    - ``model``: the model of the request, for servers that do not name it.
+
+    About the last event:
+
+    - ``delta``: what it added, as a delta of the message.
+    - ``is_text_alone``: it added only text of an answer; ``is_piece``: it added another piece of a
+      text or of arguments.
+    - ``passed``: the event in the form of the API; None if it already has that form.
+    - ``is_ignored``: it is not part of the reply; ``is_beside``: it is about something that is not
+      judged, so it may reach the caller before the reply is accepted; ``is_frame``: it only starts
+      or ends something.
     """
 
     holds_pieces: bool = False
@@ -99,11 +103,11 @@ class Assembly(ABC):
 
     @property
     def lenient(self) -> tuple[str, ...]:
-        """The names of the rows that were needed, in order."""
+        """Names of the rows that were needed, in order."""
         return tuple(self._rows)
 
     def reads(self, row: str) -> bool:
-        """Record that a row is needed; return whether it may be read."""
+        """Record that a row is needed; return whether it may be applied."""
         if not self._strict:
             self._rows[row] = None
 
@@ -111,12 +115,12 @@ class Assembly(ABC):
 
     @property
     def has_thoughts(self) -> bool:
-        """Whether thoughts came that may be signed."""
+        """Whether the stream has had thoughts that may be signed."""
         return False
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a part came that may not stand in a message without what follows it."""
+        """Whether the last part is not allowed in a message without its successor."""
         return False
 
     @property
@@ -140,11 +144,11 @@ class Assembly(ABC):
 
     @abstractmethod
     def add(self, chunk: JSON) -> None:
-        """Take one event."""
+        """Add one event."""
 
     @abstractmethod
     def end(self, *, is_told: bool = False) -> None:
-        """Take the end of the stream, which was not broken off; ``is_told``: ``[DONE]`` came."""
+        """End the stream, which did not break off; ``is_told`` means ``[DONE]`` was received."""
 
     def refuse(self, code: Code, path: str, **words: str) -> None:
         """Report a fault; the first one counts."""
@@ -153,25 +157,25 @@ class Assembly(ABC):
 
     @abstractmethod
     def response(self, *, is_whole: bool = True) -> JSONObject:
-        """Return the response that the events make.
+        """Return the response that the events make up.
 
-        Without its end, or not ``is_whole``, as one broken off.
+        Without an end, or if not ``is_whole``, it is a response that broke off.
         """
 
     @abstractmethod
     def came(self) -> JSONObject | None:
-        """Return what has come of a response that broke off, None where nothing of it has.
+        """Return what was received of a response that broke off; None if nothing was.
 
-        Its tokens are estimated from it, so that thoughts in pieces are in it.
+        It includes pieces of thoughts, because tokens are estimated from it.
         """
 
 
 class StreamReader(Protocol):
-    """Finds the events in the bytes of a stream, as they come."""
+    """Finds the events in the bytes of a stream."""
 
     @property
     def idle_lines(self) -> int:
-        """How many lines came since the last event."""
+        """How many lines have been read since the last event."""
         ...
 
     def feed(self, piece: bytes) -> Iterator[Event]:
@@ -183,117 +187,117 @@ class StreamReader(Protocol):
         ...
 
     def last(self) -> Iterator[Event]:
-        """Yield what would be an event if the end of its own were there."""
+        """Yield the last event, even if its end is missing."""
         ...
 
 
 class SentSoFar(Protocol):
-    """The part of a reply that has been passed on to a caller as events.
+    """The part of a reply that the caller has already received as events.
 
-    ``text`` is that of its answer.
+    ``text`` is the text of its answer.
     """
 
     @property
     def text(self) -> str: ...
 
     def begin(self) -> None:
-        """Begin with another stream: nothing of it is held."""
+        """Start another stream, of which no event is held back."""
 
     def add(self, event: JSON) -> None:
-        """Take an event that is passed on, also one that was held until then."""
+        """Record an event that is passed on, possibly after it was held back."""
 
     def hold(self, event: JSON) -> None:
-        """Take an event that is not passed on as it comes."""
+        """Record an event that is held back."""
 
     def told_id(self, response: JSONObject) -> JSON:
-        """Return the id that was told of an accepted response that has another one, else None."""
+        """Return the id that the caller has already received, if the response has another one."""
 
     def rest(self, response: JSONObject, came: JSONObject | None) -> Iterator[JSONObject]:
-        """Yield the events left of an accepted response behind that text.
+        """Yield the remaining events of an accepted response, after that text.
 
-        ``came`` is the response as the stream of that text brought it, None when the accepted one
-        is of another stream.
+        ``came`` is the response that the stream with that text brought; None if the accepted one is
+        from another stream.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """How the turns of a conversation are written and read in the form of an API."""
+    """How the turns of a conversation are read and written in the form of an API."""
 
     keyword: str
-    """The keyword of a request that takes the turns."""
+    """The keyword of a request for the turns."""
     user: Callable[[str], Message]
-    """Return the turn of a user who says something."""
+    """Return a user's turn with this text."""
     system: Callable[[str], Message]
-    """Return the turn that instructs the model."""
+    """Return a turn with instructions for the model."""
     heard: Callable[[Message], UserInput]
-    """Return what a user's turn holds."""
+    """Return the parts of a user's turn."""
     written: Callable[[Draft], Message]
-    """Return a reply as the assistant's turn, as it came but for what was changed in it."""
+    """Return a reply as the assistant's turn, unchanged except for what was edited in the draft."""
     read: Callable[[Message], Draft]
-    """Return the reply that the assistant's turn is."""
+    """Return the reply in an assistant's turn."""
     turns: Callable[[Answered], list[Message]]
-    """Return a bad reply as the assistant's turn, with the turns that answer it."""
+    """Return an invalid reply as the assistant's turn, followed by the turns that answer it."""
     results: Callable[[Sequence[DraftCall], Sequence[str]], list[Message]]
-    """Return the turns that answer calls, each with its result."""
+    """Return the turns with the results of calls."""
     quoted: Callable[[Draft], str]
-    """Return what the model itself wrote, for a server that does not take its calls back."""
+    """Return the model's own text, for a server that does not accept its calls back."""
     is_plain: Callable[[Draft], bool]
-    """Return whether a reply holds its text and calls, and nothing that a provider wants back."""
+    """Return whether a reply has only text and calls, and nothing that a provider needs back."""
     has_sealed_calls: Callable[[Draft], bool]
-    """Return whether its calls hold what a provider wants back."""
+    """Return whether its calls contain something that a provider needs back."""
     is_bound: Callable[[Draft], bool]
-    """Return whether a signed thought binds it to all that stands before it."""
+    """Return whether a signed thought binds the reply to everything before it."""
     are_bound: Callable[[Iterable[Any]], bool]
-    """Return whether a signed thought stands in the turns of a conversation."""
+    """Return whether the turns of a conversation contain a signed thought."""
     ids: Callable[[Iterable[Any]], list[str]]
     """Return the ids of the calls in the turns of a conversation, in order."""
     with_thoughts: Callable[[Draft, Draft | None], Draft]
-    """Return a reply with the thoughts of another one in place of its own; None: without any."""
+    """Return a reply with the thoughts of another reply instead of its own; None removes them."""
     failed: Callable[[list[Message], Collection[str]], list[Message]] | None = None
-    """Mark the results of these calls as failures; None where the API has no word for that."""
+    """Mark the results of these calls as failures; None if the API cannot express that."""
     joined: Callable[[Draft, Draft], Draft] | None = None
-    """Return a paused reply with what continues it; None where the API pauses none."""
+    """Return a paused reply with its continuation; None if the API does not pause turns."""
     settled: Callable[[Draft, Iterable[Message]], Draft] | None = None
-    """Return an accepted reply as one to the caller's messages, given the hidden turns behind them.
+    """Return an accepted reply as a reply to the caller's messages, without the hidden turns.
 
-    None where it is that already.
+    None if no change is needed.
     """
     is_verbatim: bool = False
-    """Whether a reply goes back whole, whatever its length: its wire writes what servers take."""
+    """Whether a reply of any length is sent back whole, because its wire makes it acceptable."""
 
 
 class Demanding(Protocol):
-    """One thing that a stored reply says of its request."""
+    """One demand of the original request that a stored reply shows."""
 
     @property
     def label(self) -> str:
-        """What it is called in a warning."""
+        """Its name in a warning."""
         ...
 
     @property
     def versions(self) -> tuple[JSON, ...]:
-        """What is said, and then with less and less of its schema."""
+        """The demand, then versions with less and less of its schema."""
         ...
 
     def added_to(self, keywords: JSONObject, version: JSON) -> JSONObject:
-        """Return the keywords of a request that demand this, too."""
+        """Return the keywords of a request with this demand added."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storing:
-    """How an API keeps replies, which programs fetch later."""
+    """How an API stores replies that programs fetch later."""
 
     demands: Callable[[JSON, bool, bool], Sequence[Demanding]]
-    """Return what a stored reply says of its request: of its tools, of its answer."""
+    """Return the demands that a stored reply shows: whether on its tools, whether on its answer."""
     has_reply: Callable[[JSON, bool], bool]
-    """Return whether what came is to be judged, and whether it was only read."""
+    """Return whether a fetched response must be judged; the flag says whether it was only read."""
     response_in: Callable[[JSON], JSON]
-    """Return the response that an event of a stored stream holds; None where it holds none."""
+    """Return the response in an event of a stored stream; None if it has none."""
     emptied: Callable[[JSON], JSONObject | None]
-    """Return what has no reply yet without what was written so far; None: as it is."""
+    """Return an unfinished response without its partial reply; None if nothing is to be removed."""
 
 
 def _no_rows(_response: JSON) -> tuple[str, ...]:
@@ -306,84 +310,84 @@ def _as_it_came(response: JSONObject, _model: object) -> JSONObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """One API by which models are asked.
+    """Describes one API of models.
 
-    All packages above work with drafts of replies, and ask their wire for whatever depends on the
-    API.
+    The packages above work with drafts of replies. They use the wire for everything that depends on
+    the API.
     """
 
     name: str
-    """Its word for ``api=``, which attempts are marked with."""
+    """The name for ``api=`` and in attempts."""
     path: str
-    """Where requests go, below the address of the server."""
+    """The path of requests, below the server's base URL."""
     usage: UsageNames
-    """The names of the three counts of tokens."""
+    """The names of the counts of tokens."""
     conversation: str
-    """The keyword of a request that holds the conversation."""
+    """The keyword of a request for the conversation."""
     limits: Callable[[JSONObject], list[JSON]]
-    """Return what in the body of a request limits the tokens of its reply."""
+    """Return the values in a request's body that limit the tokens of its reply."""
     additions: Mapping[str, tuple[str, ...]]
-    """What we add to requests by ourselves, and the words by which endpoints refuse it."""
+    """What strictreply adds to requests, with the words by which endpoints reject it."""
 
     read: Callable[[JSONObject], Request]
-    """Read the keywords of a request; raise ContractError for what no verdict could honour."""
+    """Read the keywords of a request; raise ContractError for what a verdict could not honour."""
     written: Callable[[Request], JSONObject]
-    """Return a request as the API takes it."""
+    """Return a request in the form of the API."""
     undemanding: Callable[[JSONObject], JSONObject]
-    """Return the keywords of a request whose choice of tools demands no call."""
+    """Return the keywords of a request with a tool choice that does not require a call."""
 
     recognises: Callable[[object], bool]
-    """Return whether a value is a response of this API, or a message of one."""
+    """Return whether a value is a response or a message of this API."""
     is_whole: Callable[[object], bool]
-    """Return whether what came for a stream is a whole response: of a client without streams."""
+    """Return whether a stream request returned a complete response (a client without streams)."""
     opened: Callable[[object, NeedsNothing | None], Opened | Invalid]
-    """Return the one reply to judge, or why there is none."""
+    """Return the reply to judge, or why there is none."""
     draft_in: Callable[[JSON], Draft | None]
-    """Return the reply in a response, however it ended; None where there is none."""
+    """Return the reply in a response, however it ended; None if there is none."""
     with_draft: Callable[[JSONObject, Draft], JSONObject]
-    """Return a response with another reply in it, as if it had come with that one."""
+    """Return a response with another reply in it."""
     turn: Callable[[Draft, JSONObject], Message]
-    """Return the reply of a response as the assistant's turn of the next request."""
+    """Return the reply in a response as the assistant's turn of the next request."""
     counted: Callable[[Draft], JSON]
-    """Return what of a reply its tokens are estimated from."""
+    """Return the JSON from which the tokens of a reply are estimated."""
     replay: Replay
-    """How a reply goes back with its correction."""
+    """How a reply is sent back with its correction."""
     reasons: Callable[[JSON], list[str]]
     """Return the words for how a response ended."""
 
     reader: Callable[[], StreamReader]
-    """Make what finds the events in the bytes of a stream."""
+    """Create the reader that finds the events in the bytes of a stream."""
     read_event: Callable[[Event, Limits], ChunkRead]
-    """Read one event: a chunk, an error in whichever form, or the end."""
+    """Read one event: a chunk, an error in any form, or the end."""
     assembly: Callable[..., Assembly]
-    """Make what puts the events of one stream together."""
+    """Create the assembly of the events of one stream."""
     sent: Callable[[bool], SentSoFar]
-    """Make what keeps how much of a reply was passed on, with its usage if that is wanted."""
+    """Create the record of what was passed on; the flag says whether the caller wants the usage."""
     event_bytes: Callable[[JSON], bytes]
     """Write one event of a stream."""
     end_bytes: bytes
-    """What is written behind the last event."""
+    """The bytes after the last event."""
 
     storing: Storing
     """How replies are stored."""
 
     reply_at: str = ""
-    """Where a response holds its reply, as a JSON Pointer; empty for the whole of it."""
+    """JSON Pointer to the reply in a response; empty if the whole response is the reply."""
 
     error_in: Callable[[object], object] = error_in
-    """Return the error that a response is or holds, None for none.
+    """Return the error in a response, or the response if it is an error; None for none.
 
-    It has a ``message``, a ``type`` and a ``code``, as far as they are said. An error that came in
-    another way, as an event or an exception, stands under ``error`` alone.
+    It has ``message``, ``type`` and ``code``, if they are known. An error from an event or an
+    exception is given as ``{"error": …}``.
     """
 
     asks: Callable[[Mapping[str, object]], bool] | None = None
-    """Return whether a request is of this API, where another one has its conversation, too.
+    """Return whether a request is for this API, if another API has the same conversation keyword.
 
-    None: the keyword of the conversation says it.
+    None if the keyword is enough.
     """
 
     completed: Callable[[JSONObject, object], JSONObject] = _as_it_came
-    """Return an accepted response as the API has it around its message, by the model asked."""
+    """Return an accepted response with all members of the API, given the model of the request."""
     around: Callable[[JSON], tuple[str, ...]] = _no_rows
-    """Return the names of the ways of servers that were read for that."""
+    """Return the names of the deviations that ``completed`` repairs."""

@@ -1,9 +1,9 @@
-"""From pydantic's core schema of a type to what holds its values to their JSON.
+"""From pydantic's core schema of a type to the comparison of its values with their JSON.
 
-pydantic widens, rounds, merges and leaves out. So a second validator, the *probe*, is made without
-the user's code (but for discriminators of unions). What it makes of JSON is compared with that
-JSON, part by part, and beside it goes the value that was built: its class tells which branch of a
-union was taken, and its length whether items or keys became one.
+pydantic widens, rounds, merges and drops values. So a second validator, the *probe*, is made
+without the user's code (except discriminators of unions). Its result is compared with the JSON,
+part by part, together with the value that was built: the class of that value shows which branch of
+a union was taken, and its length whether items or keys were merged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from strictreply.schema._vocabulary import SchemaRule
 from strictreply.values._issues import Category, Issue, quote
 from strictreply.values._limits import JSON, Extra, Spent, Work
 
-# the last part of an issue's code, behind ``args.`` or ``answer.``
+# the last part of an issue's code, after ``args.`` or ``answer.``
 NOT_REPRESENTABLE = "not_representable"
 # how many places are compared, or branches tried, in one step of a reply's work
 COMPARED_PER_STEP = 12
@@ -47,24 +47,24 @@ _LONG = b"0" * len(str(2**53 + 1))
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How values of one type are held to their JSON."""
+    """How values of one type are compared with their JSON."""
 
     part: Comparer | None
-    """What is compared; None when nothing can differ."""
+    """What is compared; None if nothing can differ."""
     probe: SchemaValidator | None
-    """Reads JSON without the user's code; None when that is not needed."""
+    """Reads JSON without the user's code; None if that is not needed."""
     risk: Risk
     """When to compare a value."""
     is_closing: bool = False
-    """Whether pydantic is told to leave no member out, to choose well."""
+    """Whether pydantic must reject unknown members, in order to choose the right branch."""
     at_once: SchemaValidator | None = None
-    """A validator in place of one that would read items late; None where none would."""
+    """A validator that reads items immediately instead of lazily; None if not needed."""
 
     def made(self, validator: Any, text: bytes, extra: Extra) -> object:
-        """Return what a validator makes of JSON.
+        """Return the result of a validator for JSON.
 
-        With ``extra="schema"`` members are left out where no branch takes them all. An iterable is
-        read at once, so that nothing is refused in the user's code.
+        With ``extra="schema"`` members are dropped if no branch accepts them all. An iterable is
+        read immediately, so that nothing is rejected later, in the user's code.
         """
         if self.at_once is not None and validator is not self.probe:
             validator = self.at_once
@@ -80,9 +80,9 @@ class Fidelity:
         return validator.validate_json(text)
 
     def refused(self, text: bytes) -> ValidationError | None:
-        """Return what is wrong with JSON of which pydantic's own code raised something else.
+        """Return what is wrong with JSON for which pydantic's own code raised another exception.
 
-        None when that came from the user's code.
+        None if the exception came from the user's code.
         """
         try:
             if self.probe is not None:
@@ -104,9 +104,9 @@ class Fidelity:
         place: str,
         work: Work | None = None,
     ) -> tuple[Issue, ...]:
-        """Report where the value made of ``judged`` would not say the same.
+        """Return issues where the value made of ``judged`` would differ from it.
 
-        ``text`` spells ``judged`` as JSON.
+        ``text`` is the JSON text of ``judged``.
         """
         if self.part is None or self.probe is None:
             return ()
@@ -119,7 +119,7 @@ class Fidelity:
         try:
             value = self.made(self.probe, text, extra)
         except ValidationError:
-            # the user's code made something of it that its type alone would refuse
+            # the user's code made something of it that the type itself would reject
             return ()
 
         work = Work() if work is None else work
@@ -143,13 +143,13 @@ _KNOWN: WeakKeyDictionary[TypeAdapter[Any], Fidelity] = WeakKeyDictionary()
 
 
 def fidelity_of(adapter: TypeAdapter[object]) -> Fidelity:
-    """Read how values of an adapter's type are held to their JSON, once for each adapter."""
+    """Return how values of an adapter's type are compared with their JSON; cached by adapter."""
     if adapter not in _KNOWN:
         reader = SchemaReader(is_loose(adapter.core_schema))
         probe, part = reader.read(adapter.core_schema)
         known = Fidelity(None, None, Risk.NONE)
 
-        # Some schemas of somebody's own cannot do without the code that was taken out of them.
+        # Some schemas of users do not work without the code that was removed from them.
         with suppress(SchemaError):
             if reader.risk or reader.guards:
                 validator = SchemaValidator(probe)
@@ -169,7 +169,7 @@ def _closed(validator: Any, text: bytes) -> object:
 
 
 def _knows_extra() -> bool:
-    """Return whether a validation can be told to leave no member out (pydantic 2.12)."""
+    """Return whether a validation can be told to reject unknown members (pydantic 2.12)."""
     try:
         _closed(SchemaValidator(core_schema.any_schema()), b"1")
     except TypeError:
@@ -182,9 +182,9 @@ OF_EXTRAS = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 
 
 def _may_leave_out(error: ValidationError, text: bytes, extra: Extra) -> bool:
-    """Return whether members that were refused may be left out.
+    """Return whether members that were rejected may be dropped.
 
-    They may where the type is taken as it is written, or when the user's code added them.
+    They may if the type is read as written, or if the user's code added them.
     """
     details = error.errors(include_url=False, include_input=False, include_context=False)
     refused = [detail["loc"] for detail in details if detail["type"] in OF_EXTRAS]

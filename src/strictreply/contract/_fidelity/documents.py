@@ -1,4 +1,4 @@
-"""The JSON Schema of a type, as a model is shown it: what its fields take, and nothing else."""
+"""The JSON Schema of a type for the model: exactly what its fields accept."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from strictreply.values._limits import JSONObject
 
 # pydantic's; its TypedDicts differ between the versions of pydantic that we take
 CoreSchema: TypeAlias = Any
-# words of JSON Schema that say nothing of which members an object has
+# JSON Schema keywords that do not say which members an object has
 _REMARKS = frozenset({"title", "description", "examples", "example", "deprecated", "$comment"})
-# what pydantic reads from no key of JSON, which is a text
+# what pydantic reads from no key of JSON, which is a string
 _NEVER_KEYS = frozenset(
     {
         "none",
@@ -29,11 +29,11 @@ _NEVER_KEYS = frozenset(
         "frozenset",
         "dict",
         "typed-dict",
-        "model-fields",  # of a model that no code of its own reads
+        "model-fields",  # of a model that is read without its own code
         "dataclass-args",
     }
 )
-# how keys that are not text are spelled in JSON: each in one way, as RFC 8259 spells values
+# how keys that are not strings are written in JSON: each in one way, like values in RFC 8259
 _KEYS: dict[str, JSONObject] = {
     "bool": {"enum": ["true", "false"]},
     "int": {"pattern": "^(?:0|-?[1-9][0-9]*)$"},
@@ -42,7 +42,7 @@ _KEYS: dict[str, JSONObject] = {
 
 
 def inlined_root(document: JSONObject) -> JSONObject:
-    """Return a document with its root in place of a reference to it."""
+    """Return a document whose root is not a reference."""
     target = document.get("$ref", "").removeprefix("#/$defs/")
     return {**document["$defs"][target], "$defs": document["$defs"]} if target else document
 
@@ -50,9 +50,9 @@ def inlined_root(document: JSONObject) -> JSONObject:
 def paths_of(
     name: str, declared: CoreSchema, config: Mapping[str, object]
 ) -> tuple[tuple[str | int, ...], ...]:
-    """Return the places of an object where pydantic looks for a field, the first one first.
+    """Return the places of an object where pydantic looks for a field, in order.
 
-    None is left for a field that only code sets (``init=False``).
+    None for a field that only code sets (``init=False``).
     """
     if not declared.get("init", True):
         return ()
@@ -74,9 +74,9 @@ def paths_of(
 
 
 def is_loose(schema: CoreSchema) -> bool:
-    """Return whether objects may be shown with members that their fields do not take.
+    """Return whether the schema may show members of objects that no field takes.
 
-    A user's own JSON Schema may say so: ``json_schema_extra``, ``WithJsonSchema``, a method.
+    A user's own JSON Schema may do so: ``json_schema_extra``, ``WithJsonSchema``, a method.
     """
     pending: list[Any] = [schema]
     while pending:
@@ -136,14 +136,14 @@ def _is_shown_otherwise(part: Mapping[str, object]) -> bool:
 
 
 def _function_of(hook: object) -> object:
-    """Return the user's function behind a hook, None for one of pydantic's."""
+    """Return the user's function in a hook; None for a function of pydantic."""
     function = getattr(hook, "__func__", hook)
     module = str(getattr(function, "__module__", ""))
     return None if module.startswith("pydantic.") else function
 
 
 class JsonDocument(GenerateJsonSchema):
-    """pydantic's JSON Schema without what a model need not read, or what no value could fit."""
+    """pydantic's JSON Schema, without what a model need not read and without impossible values."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012 - as pydantic declares it
         "non-serializable-default",
@@ -157,11 +157,11 @@ class JsonDocument(GenerateJsonSchema):
         self._is_reshaped = False
 
     def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - pydantic's hook
-        """Leave out titles made from member names: tokens that say nothing."""
+        """Leave out titles generated from member names, which have no information."""
         return False
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JSONObject:
-        """Write a time without offset as a format of its own.
+        """Write a time without offset as a separate format.
 
         ``date-time`` demands an offset (RFC 3339 section 5.6).
         """
@@ -187,12 +187,12 @@ class JsonDocument(GenerateJsonSchema):
     def function_before_schema(
         self, schema: core_schema.BeforeValidatorFunctionSchema
     ) -> JSONObject:
-        """Write what a user's code reads first, which may take other members than the fields."""
+        """Write what a user's code reads first: it may accept other members than the fields."""
         with self._reshaped():
             return super().function_before_schema(schema)
 
     def function_wrap_schema(self, schema: core_schema.WrapValidatorFunctionSchema) -> JSONObject:
-        """Write what a user's code reads first, which may take other members than the fields."""
+        """Write what a user's code reads first: it may accept other members than the fields."""
         with self._reshaped():
             return super().function_wrap_schema(schema)
 
@@ -211,33 +211,35 @@ class JsonDocument(GenerateJsonSchema):
         return super().dataclass_args_schema(self._taken(schema))
 
     def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> JSONObject:
-        """Refuse a class: no JSON is one."""
+        """Reject a class, because JSON has no classes."""
         return self.handle_invalid_for_json_schema(schema, "a class, which no JSON is")
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JSONObject:
-        """Write a union that a user's function tells apart, where several forms may fit."""
+        """Write a union whose forms a user's function distinguishes; several forms may fit."""
         written = super().tagged_union_schema(schema)
         if callable(schema["discriminator"]) and "oneOf" in written:
             written["anyOf"] = written.pop("oneOf")
         return written
 
     def literal_schema(self, schema: core_schema.LiteralSchema) -> JSONObject:
-        """Write the values that JSON can have, and not those of classes alone."""
+        """Write the literals that JSON has, not those that exist only as classes."""
         taken = self._readable(schema, schema["expected"])
         return super().literal_schema({**schema, "expected": taken})
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JSONObject:
-        """Write the members whose values JSON can have: a tuple is none."""
+        """Write the enum members whose values JSON has; tuples are left out."""
         if "missing" in schema:
             return super().enum_schema(schema)
         return super().enum_schema({**schema, "members": self._readable(schema, schema["members"])})
 
     def _readable(self, schema: CoreSchema, listed: list[object]) -> list[object]:
-        """Return those of some values that are read from their JSON."""
+        """Return the values that can be read from their JSON."""
         reader = SchemaValidator(schema)
         taken: list[Any] = []
         for value in listed:
-            with suppress(ValueError):  # of pydantic, for what it can neither write nor read
+            with suppress(
+                ValueError
+            ):  # pydantic's errors for values that it can neither write nor read
                 reader.validate_json(to_json(value))
                 taken.append(value)
 
@@ -247,9 +249,9 @@ class JsonDocument(GenerateJsonSchema):
         return taken
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JSONObject:
-        """Add how keys that are not text are spelled.
+        """Add the format of keys that are not strings.
 
-        pydantic leaves that open, and reads ``"01"`` and ``" 1"`` as 1.
+        pydantic does not describe it, and reads ``"01"`` and ``" 1"`` as 1.
         """
         keys: Any = schema.get("keys_schema", {})
         keys = self._defined.get(keys.get("schema_ref", ""), keys)
@@ -265,7 +267,7 @@ class JsonDocument(GenerateJsonSchema):
         return written | {"propertyNames": spelled} if spelled else written
 
     def _listed_keys(self, schema: CoreSchema, keys: CoreSchema) -> JSONObject | None:
-        """Return how keys are spelled that are listed, None where all are texts."""
+        """Return the format of listed keys; None if all are strings."""
         listed = keys.get("members") or keys.get("expected") or ()
         values = [one.value if isinstance(one, Enum) else one for one in listed]
         if all(isinstance(value, str) for value in values):
@@ -286,7 +288,7 @@ class JsonDocument(GenerateJsonSchema):
         return {"enum": taken}
 
     def _held(self, schema: CoreSchema, written: JSONObject) -> JSONObject:
-        """Refuse an object that requires a member which no field takes (``json_schema_extra``)."""
+        """Raise ContractError for a required member that no field takes (``json_schema_extra``)."""
         inner: CoreSchema = schema["schema"]
         extra = inner.get("extra_behavior") or self._core_config.get("extra_fields_behavior")
         required: Any = written.get("required")
@@ -322,7 +324,7 @@ class JsonDocument(GenerateJsonSchema):
         self._core_config = outer
 
     def _taken(self, schema: Any, *, total: bool = True) -> Any:
-        """Return a schema with the fields that JSON can set, each under the first name it takes."""
+        """Return a schema with the fields that JSON can set, each under its first name."""
         listed = schema["fields"]
         fields: dict[str, Any] = listed
         if not isinstance(listed, dict):
@@ -344,7 +346,7 @@ class JsonDocument(GenerateJsonSchema):
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JSONObject:
         """Drop the pattern of decimals.
 
-        Some versions of pydantic write a lookahead, which linear-time engines refuse.
+        Some versions of pydantic write a lookahead, which linear-time engines reject.
         """
         written = super().decimal_schema(schema)
         for spelling in written.get("anyOf", ()):
