@@ -150,7 +150,7 @@ def test_a_terminal_shows_how_far_the_run_is(shop: Path, model: Loopback, comman
     write_rows(shop / "in.jsonl", 50)
     done = command(*words(model), TTY_COMPATIBLE="1")
     assert done.exit_code == 0
-    assert re.search(r"\d+ rows?, about \d+ left, \d+ rows/s, \d+ at once", done.stderr)
+    assert re.search(r"\d+ rows?, about \d+ left, \d+ rows/s, \d+ in flight", done.stderr)
 
 
 def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command) -> None:
@@ -189,7 +189,7 @@ def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command
     assert "there are id" in issues[3]["hint"]
     assert "--prefix" in issues[4]["hint"]
 
-    assert "4 rows could not be asked, most often since the " in done.stdout
+    assert "4 rows not sent; the most frequent reason: the " in done.stdout
 
 
 ODD_NUMBERS = {
@@ -406,7 +406,7 @@ def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: 
     ended = command(*given)
     assert ended.exit_code == Status.FAILED
 
-    assert "5 rows in a row failed: the API call failed" in ended.stderr
+    assert "5 consecutive rows failed: the API call failed" in ended.stderr
     assert [row["status"] for row in read(shop / "in.results.jsonl")] == ["ok"] * 3
     before = model.asked().total()
     assert command(*given).exit_code == Status.FAILED
@@ -433,7 +433,7 @@ def test_rows_that_failed_are_asked_again(
         ended = command(*words(model, **{"base-url": refusing}))
         assert ended.exit_code == Status.INVALID
         assert "40 rows: 40 failed" in ended.stdout
-        assert "40 rows failed at the API: the same command retries them" in ended.stdout
+        assert "40 rows failed at the API; run the same command again to retry them" in ended.stdout
 
     done = command(*words(model))
     assert (done.exit_code, done.stdout.splitlines()) == (

@@ -296,10 +296,10 @@ class Asking:
                 words = f"the function of messages= raised {type(error).__name__} for this row"
                 return refused(words, "Call it with this row to see why.")
 
-            where = "the function of messages= returned none"
+            where = "the function of messages= returned nothing"
         elif not isinstance(row, Mapping):
             words = f"the row is of type {type(row).__name__}, not a mapping of columns"
-            return refused(words, "Give each row as a mapping, or messages= as a function.")
+            return refused(words, "Make each row a mapping, or pass a function as messages=.")
         else:
             found = row.get(self.messages)
             where = f"its column {self.messages!r} is absent or empty"
@@ -309,7 +309,7 @@ class Asking:
 
         if _is_absent(found) or (isinstance(found, str | list) and not found):
             words = f"the row has no messages: {where}"
-            return refused(words, "Say with messages= where its text or messages are.")
+            return refused(words, "Set messages= to the column with the text or messages.")
 
         return found
 

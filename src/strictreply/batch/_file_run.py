@@ -124,8 +124,8 @@ class FileRun:
         needed = self._needed_columns()
         if self.source.resolve() in {self.out.resolve(), self._lines.resolve()}:
             raise ContractError(
-                f"{self._option('out')} {self.out} would be written over {self.source}, which is "
-                "the file of the rows: give it another name"
+                f"{self._option('out')} {self.out} would overwrite {self.source}, the file of the "
+                "rows: give it another name"
             )
 
         unread = enumerate(open_lines(self.source))
@@ -264,7 +264,7 @@ class FileRun:
                 on_row(limit)
             elif len(kept_back) >= most_failed:
                 reason = result.issues[-1]["message"]
-                raise OSError(f"{len(kept_back)} rows in a row failed: {reason}")
+                raise OSError(f"{len(kept_back)} consecutive rows failed: {reason}")
 
         asyncio.run(asking.each(unwritten(), take))
         write_kept_back()
@@ -297,12 +297,11 @@ class FileRun:
         named = self._option("out")
         source = self.source
         if source != STDIN and not source.is_file():
-            words = "is not a file: pass a file of JSON lines, .gz too, or - for stdin"
+            words = "is not a file: pass a file of JSON lines, also gzipped, or - for stdin"
             raise ContractError(f"{source} {words}")
 
         if out is None and source == STDIN:
-            words = "for rows from stdin there is no default file of results"
-            raise ContractError(f"pass {named}: {words}")
+            raise ContractError(f"pass {named}, which has no default for rows from stdin")
 
         beside = f"{source.name.removesuffix('.gz').removesuffix('.jsonl')}.results.jsonl"
         out = source.with_name(beside) if out is None else out
@@ -354,8 +353,8 @@ class FileRun:
         ours = [self._prefix + name for name in (INDEX, *COLUMNS)]
         if taken := [name for name in ours if name in row]:
             row = {name: value for name, value in row.items() if name not in ours}
-            fault = f"the row has a column {taken[0]!r}, as the results have"
-            hint = f"Give {self._option('prefix')}, or rename it in line {number}."
+            fault = f"the row has a column {taken[0]!r}, which is the name of a result column"
+            hint = f"Pass {self._option('prefix')}, or rename the column in line {number}."
 
         return NumberedRow(index, row, fault, hint)
 

@@ -113,8 +113,8 @@ class Journal:
         except FileNotFoundError:
             if self._path.exists() and self._path.stat().st_size:
                 raise ContractError(
-                    f"{self._path} exists, but its manifest {self.manifest.name} does not: its run "
-                    f"is unknown. Pass another {self._option('out')}, or "
+                    f"{self._path} exists, but its manifest {self.manifest.name} does not, so the "
+                    f"run cannot continue. Pass another {self._option('out')}, or "
                     f"{self._option('restart')} to overwrite it"
                 ) from None
 
@@ -125,7 +125,7 @@ class Journal:
         if not self._path.exists():
             raise ContractError(
                 f"{self._path} is missing, but {self.manifest.name} refers to it: "
-                f"pass {self._option('restart')}"
+                f"pass {self._option('restart')} to start again"
             )
 
         is_ours = isinstance(known, dict) and known.get("format") == _FORMAT
@@ -141,7 +141,7 @@ class Journal:
         ]
         if changed:
             raise ContractError(
-                f"{self._path} holds results of another run: another "
+                f"{self._path} has the results of another run, with another "
                 f"{' and another '.join(changed)}. "
                 f"Pass another {self._option('out')}, or {self._option('restart')} to start again"
             )

@@ -149,7 +149,7 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
             custom_id = None
             request = {}
             what = "custom_id and body, or custom_id and params"
-            fault = f"line {number} of {path.name} is not a request with {what}"
+            fault = f"line {number} of {path.name} is not a request: it needs {what}"
         elif not outputs.ask(custom_id):
             fault = "an earlier request has the same custom_id"
         elif not any(wire.conversation in body for wire in WIRES.values()):
@@ -197,7 +197,7 @@ class _Outputs:
         self.unreadable: list[str] = []
 
     def read(self, paths: Iterable[Path]) -> None:
-        expected = "no output line: those have a custom_id, and a response, a result or an error"
+        expected = "not an output: it must have a custom_id, and a response, a result or an error"
         known: dict[object, int] = {}
         for path in paths:
             # one that is listed twice, also by another way to it, is the same file

@@ -67,23 +67,23 @@ STATUSES: Final[Mapping[Status, str]] = MappingProxyType(
         "rejected": "no reply fit within the policy's budgets",
         "halted": "a retry would not help or was not allowed: a refusal, a filter, "
         "a deadline, a budget",
-        "failed": "no reply came: the API failed, or the row could not be asked",
+        "failed": "there was no reply: the API failed, or the request could not be sent",
     }
 )
 """What each status means."""
 
 COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "reply": "the reply as the published schema assistant-reply spells it, None where none fit",
+        "reply": "the reply in the form of the published schema assistant-reply, None if none fit",
         "status": f"one of {', '.join(STATUSES)}",
         "issues": "what was wrong in all attempts: objects with attempt, code, path, message and "
         "hint",
-        "attempts": "how often the model was asked, repeats after a failure of the API included",
+        "attempts": "the number of requests, repeats after a failure of the API included",
         "usage": "the tokens of all attempts: prompt_tokens, completion_tokens, total_tokens, and "
         "is_estimate",
     }
 )
-"""The columns that every row gets, in their order, and what each holds."""
+"""The result columns of every row, in order, and what each contains."""
 
 RowCode: TypeAlias = Literal[
     "row.line",
@@ -101,7 +101,7 @@ ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
         "row.messages": "the row has no messages, or the function or the template that makes them "
         "failed",
         "row.contract": "the row's messages cannot be sent, or its request cannot be guaranteed",
-        "row.raised": "something raised while the row was asked, or while its outputs were judged",
+        "row.raised": "an exception was raised while the row was sent or its outputs were judged",
         "batch.request": "the line of a requests file is not a request, or its custom_id occurred "
         "before",
         "batch.missing": "no output has the custom_id of the request; it is retried",
@@ -111,7 +111,7 @@ ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
 """The codes of issues that are about a row, and not about a reply."""
 
 AS_TEXT: Final = frozenset({"reply", "issues"})
-"""The columns that are JSON text in a batch of columns, as their form differs from row to row."""
+"""The columns that are JSON text in a batch of columns, because their form differs by row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +121,13 @@ class RowResult:
     index: int
     """Position of the row, counted from 0."""
     reply: JSONObject | None = field(repr=False)
-    """The reply as the published schema assistant-reply spells it; None where none fit."""
+    """The reply in the form of the published schema assistant-reply; None if none fit."""
     status: Status
     """How the row ended."""
     issues: tuple[JSONObject, ...] = ()
     """What was wrong in all attempts: objects with attempt, code, path, message and hint."""
     attempts: int = 0
-    """Requests to the model, repeats after a failure of the API included."""
+    """The number of requests, repeats after a failure of the API included."""
     usage: Usage = Usage()
     """The tokens of all attempts."""
 
@@ -146,9 +146,9 @@ def prefixed(result: RowResult, prefix: str) -> JSONObject:
 
 
 class RowFault(ContractError):
-    """A row cannot be asked.
+    """A row cannot be sent to the model.
 
-    Raise it in a function of ``messages=``, with a code of ``ROW_CODES`` and your words.
+    Raise it in a function of ``messages=``, with a code of ``ROW_CODES`` and your own message.
     """
 
     def __init__(self, code: RowCode, message: str, hint: str) -> None:
@@ -234,8 +234,10 @@ def broken(index: int, error: BaseException) -> RowResult:
         hint = "Change the messages of this row, or the contract."
         return unasked(index, "row.contract", str(error), hint)
 
-    words = f"{printable(type(error).__name__)} was raised while the row was asked"
-    hint = "Look for what cannot be JSON in its messages; ask it alone to see it."
+    words = f"{printable(type(error).__name__)} was raised while the row was sent"
+    hint = (
+        "Look for a value in its messages that is not JSON; send this row alone to see the error."
+    )
     return unasked(index, "row.raised", words, hint)
 
 

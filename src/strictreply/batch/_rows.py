@@ -69,7 +69,7 @@ def rows_of(batch: Any, prefix: str) -> Sequence[object]:
     """
     ours = {prefix + column for column in COLUMNS}
     if taken := [name for name in _names_in(batch) if name in ours]:
-        words = f"the batch has a column {taken[0]!r} already, which the results use"
+        words = f"the batch already has a column {taken[0]!r}, which is the name of a result column"
         raise ContractError(
             f"{words}: rename it, or rename the result columns, as in rows(…, prefix='out_')"
         )
@@ -102,7 +102,7 @@ def _names_in(batch: Any) -> Iterable[object]:
     words = (
         "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame"
     )
-    raise TypeError(f"{words}, not {type(batch).__name__}; give an iterator of rows to stream()")
+    raise TypeError(f"{words}, not {type(batch).__name__}; pass an iterator of rows to stream()")
 
 
 def _is_arrow(batch: object) -> bool:
@@ -564,12 +564,12 @@ def rows(
     known = ApiKeywords.__annotations__.keys() - {"stream", "stream_options"}
     is_typed = api in get_args(Api)
     if unknown := [name for name in same if is_typed and name not in known]:
-        beside = f"what the API takes beside {', '.join(sorted(known))} goes into extra_body={{…}}"
-        raise ContractError(f"rows() has no keyword {unknown[0]!r}: {beside}")
+        remedy = f"it has {', '.join(sorted(known))}; pass other parameters in extra_body={{…}}"
+        raise ContractError(f"rows() has no keyword {unknown[0]!r}: {remedy}")
 
     _, request = shape(contract, {**same, wire.conversation: "…"}, wire)
     if not isinstance(request.model, str):
-        raise ContractError("rows() needs model=…, the name of the model to ask")
+        raise ContractError("rows() needs model=…, the name of the model")
 
     asking = Asking(contract, same, messages, client, policy, steering, api, concurrency)
     return Rows(asking, prefix)
