@@ -151,9 +151,9 @@ class Observation:
             self.unjudged("request" if is_request else "fault")
 
         if is_request:
-            logger.info("a reply is not judged: %s", printable(str(error)))
+            logger.info("a reply cannot be judged: %s", printable(str(error)))
         else:
-            with unharmed("judging a reply beside"):
+            with unharmed("judging an observed reply"):
                 raise error
 
     def unjudged(self, why: Unjudged) -> None:

@@ -490,8 +490,8 @@ class Incoming:
         if found or self._idle is None:
             self._at = now
         elif now - self._at > self._idle:
-            # comments keep a connection busy, and bring nothing
-            detail = "no event came within the client's read timeout"
+            # comments keep a connection busy without sending an event
+            detail = "no event arrived within the client's read timeout"
             raise ExchangeStopped(Failure("timeout", retryable=True, detail=detail))
 
         return found
@@ -504,9 +504,9 @@ class Incoming:
         most = self._limits.reply_bytes * ENVELOPE_FACTOR
         self._idle_bytes += len(piece)
         if self._idle_bytes > most:
-            detail = f"more than {most} bytes came without an event"
+            detail = f"the stream has more than {most} bytes without an event"
         elif self._reader.idle_lines > MAX_IDLE_LINES:
-            detail = f"more than {MAX_IDLE_LINES} lines came without an event"
+            detail = f"the stream has more than {MAX_IDLE_LINES} lines without an event"
         else:
             return
 

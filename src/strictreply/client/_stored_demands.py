@@ -52,7 +52,7 @@ def _with_first_honoured(
         fault = fault or found
 
     if fault is not None:
-        _warn_once(f"a stored reply is not checked against all of its {part.label}: {fault}")
+        _warn_once(f"a stored reply is only partly checked against its {part.label}: {fault}")
 
     return keywords
 

@@ -389,7 +389,7 @@ class Bounds:
         shown_port = "" if port == _PORTS.get(scheme) else f":{port}"
         place = ascii(f"{scheme}://{shown}{shown_port}")[1:-1][:300]
 
-        detail = f"{what} is not followed, it leads to {place}"
+        detail = f"{what}, to {place}, is not followed"
         raise ExchangeStopped(
             Failure("redirect_refused", False, response.status_code, detail=detail)
         )

@@ -370,14 +370,14 @@ def _keywords_of(create: Callable[..., object]) -> tuple[str, ...]:
 
 def _instead_of_client(client: object, wire: Wire) -> str:
     if isinstance(client, str):
-        return "; the name of a model goes to the call: reply(model=…)"
+        return "; pass the name of a model to the call: reply(model=…)"
     if isinstance(client, type):
-        return f"; this is the class {client.__name__} itself: call it"
+        return f"; this is the class {client.__name__}: pass {client.__name__}()"
 
     for path, door in sdk_for(client).doors.items():
         other = door.wire
         if other is not wire and callable(getattr(member_at(client, path), "create", None)):
-            return f'; this one has {path}.create: pass api="{other.name}"'
+            return f'; this client has {path}.create: pass api="{other.name}"'
 
     return f", not {type(client).__name__}"
 
