@@ -96,7 +96,12 @@ class ApiErrorClass(StrEnum):
         Category.API_TERMINAL,
         "the API did not accept the key",
     )
-    PERMISSION_DENIED = "permission_denied", _END, Category.API_TERMINAL, "the key may not do this"
+    PERMISSION_DENIED = (
+        "permission_denied",
+        _END,
+        Category.API_TERMINAL,
+        "the API key lacks the permission for this",
+    )
     INVALID_MODEL = "invalid_model", _END, Category.API_TERMINAL, "the API has no such model"
     INVALID_REQUEST = (
         "invalid_request",
@@ -120,12 +125,17 @@ class ApiErrorClass(StrEnum):
         "partial_failure",
         _ASK,
         Category.API_TRANSIENT,
-        "the API gave a part of the answer",
+        "the API returned only a part of the answer",
     )
     DEPRECATED_API = "deprecated_api", _ASK, Category.API_TERMINAL, "the API no longer serves this"
     VALIDATION_ERROR = "validation_error", _ASK, Category.FORMAT_ERROR, "no reply fit the contract"
-    EMPTY_COMPLETION = "empty_completion", _ASK, Category.API_TRANSIENT, "the API gave no answer"
-    REFUSAL = "refusal", _ASK, Category.API_TERMINAL, "the model refused, or its provider did"
+    EMPTY_COMPLETION = (
+        "empty_completion",
+        _ASK,
+        Category.API_TRANSIENT,
+        "the API returned no answer",
+    )
+    REFUSAL = "refusal", _ASK, Category.API_TERMINAL, "the model or its provider refused"
     UNKNOWN = "unknown", _ASK, Category.UNKNOWN, "the API failed"
 
 
@@ -323,7 +333,7 @@ def _is_plain(value: object) -> bool:
 
 _EMPTY: Final = Invalid((Issue.of(Code.REPLY_EMPTY),))
 NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at(
-    "", expected="written in the format that was asked for"
+    "", expected="written in the format of the instructions"
 )
 
 # Calls with typed arguments, and as they were read.

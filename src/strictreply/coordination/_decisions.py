@@ -394,13 +394,13 @@ def resume_after_error(
         case HumanDecision.RETRY if failed in topology.agents:
             return go_on(RoutingReason.HUMAN_RETRY, step_of(StepType.AGENT_INVOCATION, failed, {}))
         case HumanDecision.RETRY:
-            words = "the request names no agent of this topology to continue with"
+            words = "the request does not name an agent of this topology to continue with"
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
         case HumanDecision.SKIP if target is not None and target in followers:
             return go_on(RoutingReason.HUMAN_SKIP, step_of(StepType.AGENT_INVOCATION, target, {}))
         case HumanDecision.SKIP if target is None:
             return RoutingDecision.stopped(
-                RoutingReason.HUMAN_SKIP, "the user skipped the step, and none follows it"
+                RoutingReason.HUMAN_SKIP, "the user skipped the step, and no step follows it"
             )
         case HumanDecision.SKIP:
             words = "the step to skip to does not follow the failed one"

@@ -49,7 +49,7 @@ _MISSING = f"action.{SchemaRule.REQUIRED}"
 
 
 class AgentReplyCode(CategorisedCode):
-    """The faults of an agent's reply, beside the core's codes."""
+    """The faults of an agent's reply, in addition to the core's codes."""
 
     ACTION_MISSING_FIELD = "action.missing_field", "is required"
     ACTION_UNKNOWN = "action.unknown", "no such action; the actions here are: {names}", _ACTION
@@ -61,11 +61,11 @@ class AgentReplyCode(CategorisedCode):
     ACTION_NO_QUESTION = "action.no_question", "the question must not be blank", _ACTION
     ACTION_REQUEST_UNKNOWN = (
         "action.request_unknown",
-        "holds a request for an agent that is not in {names}",
+        "has a request for an agent that is not in {names}",
     )
     ACTION_REQUEST_MISPLACED = (
         "action.request_misplaced",
-        "must be in {names}, beside the agent_name it is for",
+        "must be in {names}, next to the agent_name that it is for",
     )
     ACTION_CHECK_FAILED = (
         "action.check_failed",
@@ -74,7 +74,7 @@ class AgentReplyCode(CategorisedCode):
     )
     TOPOLOGY_NOT_ALLOWED = (
         "topology.not_allowed",
-        "must be an agent that may follow; those are: {names}",
+        "must be an agent that may follow; the agents are: {names}",
         _DENIED,
     )
     TOPOLOGY_MAY_NOT_FINISH = (
@@ -98,7 +98,7 @@ class AgentReplyCode(CategorisedCode):
 class CoordinationCode(CategorisedCode):
     """The faults of a declaration or a state.
 
-    They are mistakes of the application, which no agent can correct.
+    They are mistakes of the application; an agent cannot correct them.
     """
 
     TOPOLOGY_MALFORMED = "topology.malformed", "must be {expected}"
@@ -114,7 +114,7 @@ class CoordinationCode(CategorisedCode):
     TOPOLOGY_UNREACHABLE = "topology.unreachable", "cannot be reached from the entry: {entries}"
     TOPOLOGY_NO_FINISH = (
         "topology.no_finish",
-        "no agent has an edge to User or End, so no run could finish",
+        "no agent has an edge to User or End, so a run could not finish",
     )
     TOPOLOGY_UNKNOWN_PAIR = "topology.unknown_pair", "is marked as a conversation, but has no edge"
     ROUTES_BAD_NAME = "routes.bad_name", "must be text, not blank, without spaces around it"
@@ -131,13 +131,13 @@ class CoordinationCode(CategorisedCode):
     STATE_UNKNOWN_NODE = "state.unknown_node", "must be null or one of {nodes}"
     STATE_UNKNOWN_WORD = "state.unknown_word", "must be one of {expected}"
     STATE_NOT_JSON = "state.not_json", "must be plain JSON that reads back equal"
-    STATE_RUN_WAITS = "state.run_waits", "a run of this thread is not over; {remedy}"
+    STATE_RUN_WAITS = "state.run_waits", "a run of this thread has not ended; {remedy}"
 
 
 class DeclarationError(ContractError):
     """A topology or a route table is declared wrongly.
 
-    ``issues`` holds every fault found, at least one.
+    ``issues`` has every fault, at least one.
     """
 
     def __init__(self, what: str, issues: Iterable[Issue]) -> None:
@@ -146,9 +146,9 @@ class DeclarationError(ContractError):
 
 
 class StateError(StrictReplyError, ValueError):
-    """A state, or an update, lacks what routing needs.
+    """A state, or an update of it, cannot be used for routing.
 
-    ``issues`` holds all faults, ``str()`` no value of the state.
+    ``issues`` has every fault. ``str()`` shows no value of the state.
     """
 
     def __init__(self, issues: Iterable[Issue]) -> None:
@@ -157,7 +157,7 @@ class StateError(StrictReplyError, ValueError):
 
     @classmethod
     def raise_for(cls, issues: Iterable[Issue]) -> None:
-        """Raise the error when there are issues to report."""
+        """Raise the error if there are issues."""
         if found := tuple(issues):
             raise cls(found)
 
@@ -536,7 +536,7 @@ def actions_of(
 
 
 def action_named(name: str) -> ActionType:
-    """Return an action by its name; raises ContractError, which lists those there are."""
+    """Return an action by its name; raise ContractError for an unknown name."""
     if name not in tuple(ActionType):
         raise ContractError(f"{name!r} is not an action; the actions are: {', '.join(ActionType)}")
     return ActionType(name)

@@ -268,7 +268,7 @@ def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
 
     read = ("error_details", "suggested_action", "error")  # by a route
     if parsed and plain_issues(list(map(cast("JSONObject", parsed).get, read))):
-        yield "what it reports of an error is not JSON"
+        yield "its error report is not JSON"
 
     for name, kind, member in _LISTS if result.is_valid else _LISTS[:1]:
         value: object = getattr(result, name)
@@ -339,7 +339,7 @@ def _sequential(case: _RoutingCase) -> RoutingDecision:
 
     turn = branch.turns + 1
     if turn > branch.max_turns:
-        words = f"the conversation has had its {branch.max_turns} turns"
+        words = f"the conversation has reached its limit of {branch.max_turns} turns"
         return RoutingDecision.stopped(
             RoutingReason.MAX_TURNS, words, conversation_turns=branch.turns
         )

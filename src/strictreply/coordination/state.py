@@ -400,7 +400,9 @@ def read_answer(
     for another kind's bare decision.
     """
     if foreign := sorted({*(words or {}).values()} - kind.decisions):
-        raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")
+        raise ContractError(
+            f"words= of a question of the kind {kind.value!r} cannot stand for {', '.join(foreign)}"
+        )
 
     table = {**kind.words} | {_plain(word): decision for word, decision in (words or {}).items()}
     spelt = _plain(answer)

@@ -508,7 +508,7 @@ class ValidationProcessor:
         allowed_agents: Iterable[str] | None = None,
     ) -> ActionAnswer:
         if self._locks and exec_state is None:
-            raise ContractError("lock_format needs the state of the conversation: give exec_state=")
+            raise ContractError("lock_format needs the conversation's state: pass exec_state=")
 
         name, tools = self._known(agent)
         narrowed = None if allowed_agents is None else tuple(allowed_agents)
@@ -700,7 +700,7 @@ def retry_with_steering(
     if not isinstance(answer, ActionAnswer):
         if request.keys() != {"original_prompt", "validate_response"} or None in request.values():
             raise ContractError(
-                "retry_with_steering takes a wrapped client and processor.answer_kind(agent), or "
+                "retry_with_steering needs a wrapped client and processor.answer_kind(agent), or "
                 "an agent with run(prompt), a steering, original_prompt= and validate_response="
             )
 

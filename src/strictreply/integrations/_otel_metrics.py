@@ -67,10 +67,12 @@ class Metrics:
         counter = meter.create_counter
         histogram = meter.create_histogram
         rejected = "Tokens spent on replies that were rejected."
-        judging = "What judging a reply cost that was handed on as it came."
+        judging = "Time to judge a reply that was handed on unchanged."
 
         self._calls: Counter = counter("strictreply.calls", "{call}", "Calls, by outcome.")
-        self._attempts: Counter = counter("strictreply.attempts", "{attempt}", "Asks, by outcome.")
+        self._attempts: Counter = counter(
+            "strictreply.attempts", "{attempt}", "Requests, by outcome."
+        )
         self._issues: Counter = counter(
             "strictreply.issues", "{issue}", "Faults, by code and tool."
         )
@@ -82,7 +84,7 @@ class Metrics:
         self._per_call: Histogram = histogram(
             "strictreply.call.attempts",
             "{attempt}",
-            "Asks of one call.",
+            "Requests of one call.",
             explicit_bucket_boundaries_advisory=ATTEMPT_BUCKETS,
         )
         self._seconds: Histogram = histogram(
@@ -213,7 +215,7 @@ def read_attributes(given: GivenAttributes | None) -> Attributes:
                 found[name] = value
             else:
                 kinds = f"{type(name).__name__}: {type(value).__name__}"
-                logger.error("attributes of instrument() hold a %s; it is left out", kinds)
+                logger.error("attributes of instrument() have a %s, which is left out", kinds)
 
     return found
 

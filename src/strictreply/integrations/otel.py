@@ -116,7 +116,7 @@ def instrument(
     ``asks`` or other ``attributes``, ImportError without ``strictreply[otel]``.
     """
     if getattr(client, "observed_by", None) is None:
-        raise TypeError("instrument() takes a wrapped client: instrument(strictreply.wrap(client))")
+        raise TypeError("instrument() needs a wrapped client: instrument(strictreply.wrap(client))")
 
     _refuse_other("tracer_provider", tracer_provider, "get_tracer")
     _refuse_other("meter_provider", meter_provider, "get_meter")
@@ -137,7 +137,7 @@ def instrument(
     other = [name for name, value in given.items() if value not in (None, present.given[name])]
     if other:
         raise ValueError(
-            f"the client is instrumented already, with another {' and another '.join(other)}: "
+            f"the client is already instrumented with another {' and another '.join(other)}: "
             "instrument the client that wrap() returned instead"
         )
     return client
@@ -150,8 +150,8 @@ def _refuse_other(name: str, provider: object, method: str) -> None:
 
     kind = "TracerProvider" if method == "get_tracer" else "MeterProvider"
     raise TypeError(
-        f"instrument() takes a {kind} as {name}=, not {type(provider).__name__}: "
-        "give the provider, not what it makes"
+        f"{name}= must be a {kind}, not {type(provider).__name__}: pass the provider, not a "
+        "tracer or meter of it"
     )
 
 
@@ -161,15 +161,15 @@ def _refuse_attributes(attributes: object) -> None:
         wrong = [value for name, value in attributes.items() if not is_attribute(name, value)]
         if wrong:
             raise TypeError(
-                "instrument() takes as attributes= names of str and values of str, int, float or "
-                f"bool; it was given a {type(wrong[0]).__name__}"
+                "the names in attributes= must be str, and the values str, int, float or bool, "
+                f"not {type(wrong[0]).__name__}"
             )
     elif attributes is not None and (
         not callable(attributes) or inspect.iscoroutinefunction(attributes)
     ):
         raise TypeError(
-            "instrument() takes a mapping as attributes=, or a function that returns one "
-            f"without being awaited, not {type(attributes).__name__}"
+            "attributes= must be a mapping, or a sync function that returns one, "
+            f"not {type(attributes).__name__}"
         )
 
 

@@ -223,7 +223,7 @@ def _restore_waiting_turn(run: RunLoop, state: Progress) -> Generator[Effect, Ev
     session = yield from _restore_session(run)
     turn = yield from result_of(lambda store: store.turn(request.session_id, request.turn_id))
     if turn is None:
-        message = "no turn of this session has this id"
+        message = "this session has no turn with this id"
         raise _not_restored(InvokeCode.NOT_FOUND, message, "turn_id")
 
     return replace(state, session=session, turn=replace(turn, waiting=None))
@@ -234,8 +234,8 @@ def _restore_session(run: RunLoop) -> Generator[Effect, Event, Session]:
     session = yield from result_of(lambda store: store.session(request.session_id))
     if session is None or (session.org, session.user) != (request.org, request.user):
         message = (
-            "no session has this id in this store; "
-            "a session of another process needs a shared store"
+            "this store has no session with this id; "
+            "to continue a session of another process, use a shared store"
         )
         raise _not_restored(InvokeCode.NOT_FOUND, message, "session_id")
 

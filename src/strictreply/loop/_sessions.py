@@ -92,25 +92,25 @@ class SessionStoreFailed(StrictReplyError):
 
 # Why a store fails: what happened, and what to do.
 REASONS: Final[Mapping[str, tuple[str, str]]] = {
-    "busy": ("is locked by another program", "try again when that has ended"),
-    "full": ("has no room left on its disk", "make room, and try again"),
+    "busy": ("is locked by another program", "try again when that program has ended"),
+    "full": ("has no space left on its disk", "free some space, and try again"),
     "read_only": (
-        "may not be written",
-        "let this process write the file and its folder, and try again",
+        "cannot be written by this process",
+        "give the process write access to the file and its folder, and try again",
     ),
     "corrupt": (
         "is damaged, or is not a session store",
-        "restore the file from a copy, or begin with a new one",
+        "restore the file from a backup, or use a new file",
     ),
     "unreachable": (
         "cannot be opened or read",
         "check that the file and its folder exist and are readable",
     ),
     "unreadable": (
-        "holds a record that cannot be read",
-        "restore the file from a copy, or delete the session",
+        "has a record that cannot be read",
+        "restore the file from a backup, or delete the session",
     ),
-    "too_big": ("does not take a record of this size", "keep less in one session"),
+    "too_big": ("cannot store a record of this size", "store less in one session"),
     "failed": ("failed", "see the error's cause"),
 }
 
@@ -182,8 +182,7 @@ class SessionStore(ABC):
             raise
         except (PydanticSerializationError, UnicodeEncodeError):
             message = (
-                "a store cannot serialize a value or an id; give text that UTF-8 has, and values "
-                "that JSON has"
+                "a value or an id cannot be stored; use text that UTF-8 can encode, and JSON values"
             )
             raise ContractError(message) from None
         except Exception as error:  # noqa: BLE001 - anybody's database
@@ -231,7 +230,7 @@ class SessionStore(ABC):
         key = manifest_id(session.id, turn.id)
         if consumed is not None and consumed.manifest_id != key:
             raise ContractError(
-                "consumed= is the claim of another turn; pass the one that this turn continued"
+                "consumed= is the claim of another turn; pass the claim that this turn answers"
             )
 
         moved = replace(session, last_turn_id=turn.id)

@@ -108,7 +108,7 @@ class SQLiteSessionStore(SessionStore):
 
         if self._path in {"", ":memory:"}:
             raise ContractError(
-                "SQLiteSessionStore needs the path of a file; MemorySessionStore keeps none"
+                "SQLiteSessionStore needs the path of a file; use MemorySessionStore for memory"
             )
 
         try:
@@ -263,7 +263,8 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
             raise ContractError(f"{path!r} is a database of another program; pass another path")
         elif version != SCHEMA_VERSION:
             raise ContractError(
-                f"{path!r} was made by another version (schema {version}, here {SCHEMA_VERSION})"
+                f"{path!r} was made by another version of strictreply (schema {version}, not "
+                f"{SCHEMA_VERSION}); pass another path"
             )
 
     # Another process may be opening it: WAL only lets readers pass a writer.

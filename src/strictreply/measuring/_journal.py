@@ -74,7 +74,7 @@ class MeasureJournal:
             except (ValueError, KeyError, TypeError):
                 file.close()
                 raise ContractError(
-                    f"{path} is no journal of a measurement: pass another journal"
+                    f"{path} is not the journal of a measurement: pass another journal"
                 ) from None
 
             whole += len(line)

@@ -146,13 +146,13 @@ def _refuse_settings(
     create = getattr(completions, "create", None)
     if not callable(create) or iscoroutinefunction(unwrap(create)):
         raise ContractError(
-            "client must be a sync client with chat.completions.create, as OpenAI()"
+            "client must be a sync client with chat.completions.create, such as OpenAI()"
         )
     if callable(getattr(client, "exchange", None)):
-        raise ContractError("client is wrapped already: pass the one that wrap() was given")
+        raise ContractError("client is wrapped: pass the client that was passed to wrap()")
 
     if not is_count(concurrency, 1):
-        raise ContractError("concurrency must be a whole number from 1 on")
+        raise ContractError("concurrency must be a whole number, 1 or more")
     if max_rows is not None and not is_count(max_rows):
         raise ContractError("max_rows must be a whole number, or None")
     if max_seconds is not None and not is_duration(max_seconds):
@@ -189,7 +189,7 @@ def _asked_of(
         if isinstance(messages, str) and messages:
             messages = [{"role": "user", "content": messages}]
         if not isinstance(messages, list) or not messages:
-            raise ContractError(f"row {index} has no messages: a text, or a list of turns")
+            raise ContractError(f"row {index} needs messages: a text, or a list of messages")
 
         task = held.get("task", ALL)
         if not isinstance(task, str):

@@ -240,7 +240,7 @@ class MeasureReport:
             said = ", ".join(f"{count} {kind}" for kind, count in self.failures.items())
             parts.append(f"failed calls: {said}")
         if self.unfinished:
-            parts.append(f"rows that were not measured to the end: {self.unfinished}")
+            parts.append(f"rows measured only in part: {self.unfinished}")
 
         return "\n\n".join(parts)
 

@@ -207,7 +207,7 @@ def _changed(
         return ()
 
     fixed = _ALL_BUT_BUILT if step is PipelineStep.RESPONSE_BUILDER else _REQUEST
-    message = f"the body of the step changed what it may only read (step {step.name})"
+    message = f"the body of step {step.name} changed a member that it may only read"
     changed = (f"/{name}" for name in fixed if getattr(given, name) != getattr(ctx, name))
 
     return tuple(
@@ -271,7 +271,7 @@ class PipelineRunner:
         or ``ctx`` is not a context.
         """
         if self._awaited:
-            raise ContractError(f"these steps are async, use arun: {', '.join(self._awaited)}")
+            raise ContractError(f"these steps are async, call arun(): {', '.join(self._awaited)}")
         return drive(self._flow(ctx, cancel), _perform)
 
     async def arun(
@@ -320,7 +320,7 @@ def _perform(effect: object) -> EffectRaised:
     if iscoroutine(effect):
         effect.close()
     _refuse_foreign(effect)
-    return EffectRaised(ContractError("the body of a step returned an awaitable; use arun"))
+    return EffectRaised(ContractError("the body of a step returned an awaitable; call arun()"))
 
 
 async def _aperform(effect: Any) -> Any:
@@ -336,5 +336,5 @@ def _refuse_foreign(effect: object) -> None:
         kind = type(effect).__name__
         raise ContractError(
             f"a body yielded {kind}, which cannot be awaited; "
-            "drive line_flow to perform other effects"
+            "to perform other effects, drive line_flow()"
         )

@@ -140,9 +140,7 @@ def canonical(value: object) -> str:
     try:
         return _CANONICAL.encode(value)
     except (TypeError, RecursionError) as error:
-        message = (
-            "only JSON has a canonical text: strings, numbers, booleans, null, arrays, objects"
-        )
+        message = "the value must be JSON: strings, numbers, booleans, null, arrays, objects"
         raise ValueError(message) from error
 
 
@@ -151,7 +149,7 @@ def _members(value: object) -> dict[str, Any]:
         return dict(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in fields(value)}
-    raise ValueError(f"a {type(value).__name__} has no members that JSON could hold")
+    raise ValueError(f"a {type(value).__name__} cannot be written as JSON")
 
 
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_members)

@@ -389,7 +389,7 @@ class DurableRun:
 
                 raise _over(kind, f"{kind} was raised; its message is only in the worker's log")
             case "CANCELLED" if _WITHDRAWN in (status.attributes or {}):
-                words = "it was cancelled while it waited for its client; nothing resumes it"
+                words = "it was cancelled while it waited for its client; it cannot be resumed"
                 raise _over("RunCancelled", words, is_resumable=False)
             case "CANCELLED":
                 raise _over("RunCancelled", "it was cancelled; retry() resumes it")

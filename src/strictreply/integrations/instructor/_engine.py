@@ -56,10 +56,10 @@ _MODES: Final[Mapping[str, Extraction]] = {
 
 # the keywords of instructor's ``create`` that an engine refuses, and what to do instead
 _ADVICE: Final = {
-    **dict.fromkeys(MADE_BY_INSTRUCTOR, "instructor makes it of response_model; leave it out"),
-    "max_retries": "give policy=RetryPolicy(max_retries=…)",
-    "token_budget": "give policy=RetryPolicy(max_tokens_total=…)",
-    "strict": "nothing is coerced; leave it out",
+    **dict.fromkeys(MADE_BY_INSTRUCTOR, "instructor makes it from response_model; leave it out"),
+    "max_retries": "pass policy=RetryPolicy(max_retries=…)",
+    "token_budget": "pass policy=RetryPolicy(max_tokens_total=…)",
+    "strict": "values are never coerced; leave it out",
     "cache": "replies are not cached; leave it out",
 }
 
@@ -289,7 +289,9 @@ def wrap(
 
     is_async = isinstance(client, library.AsyncInstructor)
     if not is_async and inspect.iscoroutinefunction(on_attempt):
-        raise ContractError("on_attempt must be a sync function, or client an AsyncInstructor")
+        raise ContractError(
+            "on_attempt is async: pass a sync function, or an AsyncInstructor as client"
+        )
 
     declared: ContractKeywords = {"extra": extra, "formats": formats, "limits": limits}
     if extraction is not None:

@@ -109,9 +109,9 @@ class ChatAgent:
 
         wanted = self.request.get("response_format")
         if wanted is not None and peek(wanted, "type") not in ("text", "json_object"):
-            remedy = 'leave response_format out of request=, or use one of type "json_object"'
+            remedy = 'leave response_format out of request=, or use the type "json_object"'
             raise ContractError(
-                f"agent {self.name!r}: the schema of a reply is that of its actions; {remedy}"
+                f"agent {self.name!r}: its actions determine the schema of a reply; {remedy}"
             )
 
     @property

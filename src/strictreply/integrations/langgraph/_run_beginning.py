@@ -77,7 +77,7 @@ def begin(
     agent = entry or (topology.entries[0] if len(topology.entries) == 1 else None)
     if agent not in topology.agents:
         raise ContractError(
-            f"pass the agent that the run begins with: entry=one of {', '.join(topology.entries)}"
+            f"pass entry=, the agent that the run begins with: {', '.join(topology.entries)}"
         )
 
     heard = ""
@@ -86,7 +86,7 @@ def begin(
         first = create_initial_state(user_message, **initial)
     elif initial:
         raise ContractError(
-            f"begin: leave out {', '.join(sorted(initial))} beside state=, which has them already"
+            f"begin: leave out {', '.join(sorted(initial))}: state= already has them"
         )
     else:
         before, heard = _gone_on_from(topology, cast("RunState", state), agent)
@@ -119,7 +119,7 @@ def _gone_on_from(topology: Topology, state: RunState, agent: str) -> tuple[RunS
         raise ContractError(
             "begin: the run of this state is inside parallel branches; answer their questions "
             "(Command(resume=…)) or resume it (invoke(None, config)) until it ends, "
-            "and go on from there"
+            "then continue from there"
         )
 
     StateError.raise_for(request_issues(topology, state))

@@ -165,7 +165,7 @@ def to_langgraph(
 def _hand_over_of(word: HandOver) -> HandOver:
     if word in get_args(HandOver):
         return word
-    raise ContractError(f"hand_over must be of {', '.join(get_args(HandOver))}; got {word!r}")
+    raise ContractError(f"hand_over must be one of {', '.join(get_args(HandOver))}, not {word!r}")
 
 
 def _schema_of(state_schema: type) -> type:
@@ -219,7 +219,8 @@ def _agents_of(
     named = {agent.name: agent for agent in given}
     if len(named) != len(given) or set(named) != set(topology.agents):
         raise ContractError(
-            f"agents must have each agent of the topology once: {', '.join(topology.agents)}"
+            "agents must contain each agent of the topology exactly once: "
+            f"{', '.join(topology.agents)}"
         )
 
     for agent in given:
@@ -246,7 +247,7 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
     given = Routes() if routes is None else routes
     if given.nodes != Routes().nodes:
         raise ContractError(
-            "the nodes of a graph are those of its topology; leave nodes= out of routes="
+            "the topology determines the nodes of a graph; leave nodes= out of routes="
         )
 
     agents = tuple(map(node_of, topology.agents))
@@ -259,7 +260,7 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
 
             if chosen not in agents:
                 raise ContractError(
-                    f"the rule {rule.name!r} may choose an agent's node_of(…) or {END!r}"
+                    f"the rule {rule.name!r} may choose only an agent's node_of(…) or {END!r}"
                 )
 
             prepared = state["next_agent"] in (TOOLS, BRANCH)

@@ -54,7 +54,7 @@ from strictreply.integrations.litellm._streams import (
     origin_now,
 )
 
-_BESIDE: Final = "judging a reply beside"
+_BESIDE: Final = "judging an observed reply"
 
 logger: Final = logging.getLogger("strictreply")
 
@@ -101,7 +101,7 @@ class Guard(_Callback):
 
     def __init_subclass__(cls) -> None:
         raise TypeError(
-            "Guard cannot be subclassed: LiteLLM would not see its hooks; make an instance of it"
+            "Guard cannot be subclassed, because LiteLLM would not find its hooks; make an instance"
         )
 
     def __init__(
@@ -209,7 +209,7 @@ class Guard(_Callback):
                 call = _call_in(data, call_type, contract_for(self._settings, data), now)
             except ContractError as error:
                 named = data.get("litellm_call_id")
-                logger.info("litellm call %s is not judged: %s", named, printable(str(error)))
+                logger.info("litellm call %s cannot be judged: %s", named, printable(str(error)))
                 return
 
             self._unjudged.discard(logged)
@@ -237,13 +237,13 @@ class Guard(_Callback):
         with in_the_proxys_form():
             if is_added_to(kwargs):
                 raise ContractError(
-                    "the settings of this model, or of a fallback, determine its reply; "
-                    "give them in the request, or declare them as the model's contract"
+                    "the settings of this model, or of a fallback, determine the form of its "
+                    "reply; put them in the request, or declare them as the model's contract"
                 )
             if contract_of_group(self._settings, kwargs) is not None:
                 raise ContractError(
-                    "the request is served by a model with a declared contract; "
-                    "ask it by its own name"
+                    "a model with a declared contract would serve this request; "
+                    "request that model by its own name"
                 )
 
     async def async_post_call_success_hook(

@@ -51,7 +51,7 @@ def settings_of(given: JSONObject) -> ProxySettings:
     must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(SETTINGS))}")
     if unknown := given.keys() - SETTINGS:
         raise ContractError(
-            f"no setting {min(unknown)!r}; the settings are {', '.join(sorted(SETTINGS))}"
+            f"unknown setting {min(unknown)!r}; the settings are {', '.join(sorted(SETTINGS))}"
         )
 
     named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
