@@ -1,4 +1,4 @@
-"""Results of rows, and how they are written."""
+"""The results of rows, and how they are written."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from strictreply.core.text import printable
 
 
 def strict_json(value: object) -> str:
-    """Write a value as JSON; infinities and NaN, which JSON has not, become texts of their names.
+    """Return a value as JSON text; infinities and NaN become texts.
 
-    Raises TypeError or ValueError for what is not JSON otherwise.
+    Raises TypeError or ValueError for other values that are not JSON.
     """
     try:
         return json.dumps(value, allow_nan=False)
@@ -41,9 +41,9 @@ def strict_json(value: object) -> str:
 
 @contextmanager
 def written_whole(path: Path) -> Generator[BinaryIO]:
-    """Open a file that is on disk and takes the place of ``path`` when all went well.
+    """Open a file that replaces ``path``, synced to disk, if the block does not raise.
 
-    A device or a pipe is written as it is: nothing may take its place.
+    A device or a pipe is written directly, because it cannot be replaced.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
@@ -167,9 +167,9 @@ def accepted(index: int, reply: AssistantReply[object], attempts: tuple[Attempt,
 
 
 def ended(index: int, error: CallFailed) -> RowResult:
-    """Return the result of a row that no reply fit.
+    """Return the result of a row without a valid reply.
 
-    The last entry of its issues says why asking ended.
+    The last entry of its issues says why the call ended.
     """
     status: Status = "rejected"
     if isinstance(error, ReplyHalted):
@@ -182,7 +182,7 @@ def ended(index: int, error: CallFailed) -> RowResult:
     advised = [line.partition("What to do: ")[2] for line in words if "What to do: " in line]
     advice = without_exception(advised[-1] if advised else "")
 
-    # when no model was slow
+    # a deadline that passed only because the API failed is a failure of the API
     attempts = error.attempts
     if error.reason == "deadline" and all(map(is_transport_fault, attempts)):
         reasons = [attempt.failure or attempt.issues[0].message for attempt in attempts]
@@ -197,12 +197,12 @@ def ended(index: int, error: CallFailed) -> RowResult:
 
 
 def unasked(index: int, code: RowCode, message: str, hint: str) -> RowResult:
-    """Return the result of a row that could not be asked, in our words."""
+    """Return the result of a row whose request could not be sent."""
     return RowResult(index, None, "failed", (entry(0, code, message, hint),))
 
 
 def so_far(index: int, step: NextRequest) -> RowResult:
-    """Return the result of a row whose outputs were judged, whether or not the row has ended."""
+    """Return the present result of a row, whether or not it has ended."""
     if step.error is not None:
         return ended(index, step.error)
     if isinstance(step.verdict, Valid):
@@ -223,9 +223,9 @@ def so_far(index: int, step: NextRequest) -> RowResult:
 
 
 def broken(index: int, error: BaseException) -> RowResult:
-    """Return the result of a row at which something raised.
+    """Return the result of a row for which an exception was raised.
 
-    Of an exception that is not ours only the type is kept.
+    Only the type is kept of an exception that is not ours.
     """
     if isinstance(error, RowFault):
         return unasked(index, error.code, str(error), error.hint)
@@ -255,6 +255,6 @@ def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> J
     return {"attempt": attempt, "code": code, "path": path, "message": message, "hint": hint}
 
 
-# The column with the number of the input row that a result belongs to, from 0: results come in the
-# order in which rows end.
+# The column with the number of the input row, from 0, because results are written in the order in
+# which rows end.
 INDEX = "index"
