@@ -238,8 +238,8 @@ class FileRun:
     ) -> None:
         """Send the requests of the rows without a result.
 
-        Failed results are held back until a row succeeds; if too many follow each other, the run
-        ends without writing them, so that the next start retries them.
+        Rows for which the API failed are held back until another row has a result. If too many
+        follow each other, the run ends without writing them, so that the next start retries them.
         """
         under_way: dict[int, NumberedRow] = {}
         kept_back: list[tuple[NumberedRow, RowResult]] = []

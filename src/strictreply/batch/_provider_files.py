@@ -254,7 +254,7 @@ _OF_OUTPUTS = frozenset({"response", "result", "error"})
 
 
 class ProviderFailed(Exception):
-    """A failure instead of a response, with the members by which an API's failures are classified."""
+    """A failure instead of a response, with the members by which failures are classified."""
 
     def __init__(self, status_code: int, body: object) -> None:
         super().__init__(f"HTTP {status_code}")
