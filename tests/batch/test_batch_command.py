@@ -269,7 +269,7 @@ def test_the_rows_are_never_written_over(shop: Path, model: Loopback, command: C
     before = rows.read_bytes()
     refused = command(*words(model, rows.name, out="out.parquet"), "--restart")
     assert (refused.exit_code, rows.read_bytes()) == (Status.USAGE, before)
-    assert "is the file of the rows" in refused.stderr
+    assert "the file of the rows" in refused.stderr
 
 
 def test_prompts_and_stdin(shop: Path, model: Loopback) -> None:
@@ -338,7 +338,7 @@ def test_another_input_is_refused(shop: Path, model: Loopback, command: Command)
 
     assert "another input" in command(*words(model), "--prompt", "{text!r:.0}").stderr
     (shop / "in.results.jsonl.manifest.json").unlink()
-    assert "its run is unknown" in command(*words(model)).stderr
+    assert "the run cannot continue" in command(*words(model)).stderr
 
 
 def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
