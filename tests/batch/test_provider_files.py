@@ -229,7 +229,7 @@ def test_odd_files(tmp_path: Path) -> None:
 
     assert (counts.surplus, counts.unknown, counts.missing) == (2, 1, 0)
     assert counts.unreadable == (
-        "out.jsonl:2: not an output: it must have a custom_id, and a response, a result or an error",
+        "out.jsonl:2: not an output: it needs a custom_id, and a response, a result or an error",
     )
     lines = [json.loads(line) for line in (tmp_path / "result.jsonl").read_text().splitlines()]
     assert [line["custom_id"] for line in lines] == ["a", None, "b", "a", "e"]

@@ -199,7 +199,7 @@ class _Outputs:
         self.unreadable: list[str] = []
 
     def read(self, paths: Iterable[Path]) -> None:
-        expected = "not an output: it must have a custom_id, and a response, a result or an error"
+        expected = "not an output: it needs a custom_id, and a response, a result or an error"
         known: dict[object, int] = {}
         for path in paths:
             # a file that is listed twice, also under another path, is read as the same file
