@@ -518,7 +518,7 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
     mixed_up = command("batch", "validate", "in.jsonl", "--requests", "in.jsonl")
     assert mixed_up.exit_code == Status.FAILED
 
-    assert "in.jsonl:1: no output line" in mixed_up.stderr
+    assert "in.jsonl:1: not an output" in mixed_up.stderr
     assert (
         command("batch", "validate", "gone.jsonl", "--requests", "in.jsonl").exit_code
         == Status.USAGE

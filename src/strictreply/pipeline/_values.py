@@ -149,7 +149,7 @@ def _members(value: object) -> dict[str, Any]:
         return dict(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in fields(value)}
-    raise ValueError(f"a {type(value).__name__} cannot be written as JSON")
+    raise ValueError(f"a value of type {type(value).__name__} has no members to write as JSON")
 
 
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_members)
