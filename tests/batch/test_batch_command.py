@@ -150,7 +150,7 @@ def test_a_terminal_shows_how_far_the_run_is(shop: Path, model: Loopback, comman
     write_rows(shop / "in.jsonl", 50)
     done = command(*words(model), TTY_COMPATIBLE="1")
     assert done.exit_code == 0
-    assert re.search(r"\d+ rows?, about \d+ left, \d+ rows/s, \d+ at once", done.stderr)
+    assert re.search(r"\d+ rows?, about \d+ left, \d+ rows/s, \d+ in flight", done.stderr)
 
 
 def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command) -> None:
@@ -189,7 +189,7 @@ def test_rows_that_cannot_be_asked(shop: Path, model: Loopback, command: Command
     assert "there are id" in issues[3]["hint"]
     assert "--prefix" in issues[4]["hint"]
 
-    assert "4 rows could not be asked, most often since the " in done.stdout
+    assert "4 rows not sent; the most frequent reason: the " in done.stdout
 
 
 ODD_NUMBERS = {
@@ -269,7 +269,7 @@ def test_the_rows_are_never_written_over(shop: Path, model: Loopback, command: C
     before = rows.read_bytes()
     refused = command(*words(model, rows.name, out="out.parquet"), "--restart")
     assert (refused.exit_code, rows.read_bytes()) == (Status.USAGE, before)
-    assert "is the file of the rows" in refused.stderr
+    assert "the file of the rows" in refused.stderr
 
 
 def test_prompts_and_stdin(shop: Path, model: Loopback) -> None:
@@ -338,7 +338,7 @@ def test_another_input_is_refused(shop: Path, model: Loopback, command: Command)
 
     assert "another input" in command(*words(model), "--prompt", "{text!r:.0}").stderr
     (shop / "in.results.jsonl.manifest.json").unlink()
-    assert "its run is unknown" in command(*words(model)).stderr
+    assert "the run cannot continue" in command(*words(model)).stderr
 
 
 def test_parquet(shop: Path, model: Loopback, command: Command) -> None:
@@ -406,7 +406,7 @@ def test_an_api_that_is_down_ends_the_run(shop: Path, model: Loopback, command: 
     ended = command(*given)
     assert ended.exit_code == Status.FAILED
 
-    assert "5 rows in a row failed: the API call failed" in ended.stderr
+    assert "5 consecutive rows failed: the API call failed" in ended.stderr
     assert [row["status"] for row in read(shop / "in.results.jsonl")] == ["ok"] * 3
     before = model.asked().total()
     assert command(*given).exit_code == Status.FAILED
@@ -433,7 +433,7 @@ def test_rows_that_failed_are_asked_again(
         ended = command(*words(model, **{"base-url": refusing}))
         assert ended.exit_code == Status.INVALID
         assert "40 rows: 40 failed" in ended.stdout
-        assert "40 rows failed at the API: the same command retries them" in ended.stdout
+        assert "40 rows failed at the API; run the same command again to retry them" in ended.stdout
 
     done = command(*words(model))
     assert (done.exit_code, done.stdout.splitlines()) == (

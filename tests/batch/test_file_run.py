@@ -116,7 +116,7 @@ def test_rows_that_failed_are_left_to_the_next_start(source: Path) -> None:
     out = source.with_name("out.jsonl")
     busy = faults.internal_server_error()
     run = FileRun(source, out, messages="text")
-    with pytest.raises(OSError, match="2 rows in a row failed"):
+    with pytest.raises(OSError, match="2 consecutive rows failed"):
         asked(run, GOOD, busy, busy)
     assert (run.done, dict(run.statuses)) == (1, {"ok": 1})
 
@@ -131,7 +131,7 @@ def test_rows_that_failed_are_left_to_the_next_start(source: Path) -> None:
         ({}, r"messages=: the first row has no column 'messages' \(there are text\)"),
         ({"prompt": "Sort {title}"}, "prompt=: the first row has no column 'title'"),
         ({"prompt": "Sort {text"}, "prompt=: "),
-        ({"out": "in.jsonl"}, "out= .*in.jsonl would be written over"),
+        ({"out": "in.jsonl"}, "out= .*in.jsonl would overwrite"),
         ({"out": "out.txt"}, r"out= .*out.txt: it must end in .jsonl or .parquet"),
         ({"out": "nowhere/out.jsonl"}, "out= .*: the folder .* does not exist"),
     ],

@@ -229,7 +229,7 @@ def test_odd_files(tmp_path: Path) -> None:
 
     assert (counts.surplus, counts.unknown, counts.missing) == (2, 1, 0)
     assert counts.unreadable == (
-        "out.jsonl:2: no output line: those have a custom_id, and a response, a result or an error",
+        "out.jsonl:2: not an output: it needs a custom_id, and a response, a result or an error",
     )
     lines = [json.loads(line) for line in (tmp_path / "result.jsonl").read_text().splitlines()]
     assert [line["custom_id"] for line in lines] == ["a", None, "b", "a", "e"]
@@ -518,7 +518,7 @@ def test_the_command(tmp_path: Path, command: Command, monkeypatch: pytest.Monke
     mixed_up = command("batch", "validate", "in.jsonl", "--requests", "in.jsonl")
     assert mixed_up.exit_code == Status.FAILED
 
-    assert "in.jsonl:1: no output line" in mixed_up.stderr
+    assert "in.jsonl:1: not an output" in mixed_up.stderr
     assert (
         command("batch", "validate", "gone.jsonl", "--requests", "in.jsonl").exit_code
         == Status.USAGE

@@ -121,7 +121,7 @@ MISTAKES: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ("pydantic-ai: context of a reply", lambda: asked(context=1), TypeError, "context= of run()"),
     # the SDK
     ("openai: a text as the client", lambda: sr.wrap("gpt-4o"), TypeError, "model="),
-    ("openai: the class as the client", lambda: sr.wrap(OpenAI), TypeError, "call it"),
+    ("openai: the class as the client", lambda: sr.wrap(OpenAI), TypeError, "OpenAI()"),
     (
         "openai: response_format in wrap",
         lambda: wrapped(response_format=User),

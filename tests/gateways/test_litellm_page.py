@@ -103,7 +103,7 @@ def test_no_class_is_derived_from_a_guard() -> None:
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ({"retries": 3}, "no setting"),
+        ({"retries": 3}, "unknown setting"),
         ({"contract": 7}, "contract must be"),
         ({"contract": "nowhere"}, "contract must be"),
         ({"usage_mode": "none"}, "usage_mode must be one of"),
@@ -125,7 +125,7 @@ def test_no_class_is_derived_from_a_guard() -> None:
         ({"mode": "watch"}, "mode must be one of enforce, observe, off"),
         ({"mode": True}, "mode must be one of"),
         ({"enforce": 7}, "enforce must be names of tools"),
-        ({"observe": 2}, "observe must be the part"),
+        ({"observe": 2}, "observe must be the share"),
         (
             {"contract": sr.Contract(tools=[NEAR]), "enforce": ["refnd"]},
             "enforce= names 'refnd', .* did you mean 'refund'",

@@ -321,7 +321,7 @@ def test_a_conversation_is_not_given_to_a_thread_that_has_one() -> None:
     """It could go on with either: StateError says so, and nothing changes."""
     compiled = graph(Cast(lead=[final("one")]), saver=InMemorySaver())
     state = compiled.invoke({"messages": [("user", "Hi.")]}, CONFIG)
-    with pytest.raises(StateError, match="the user's alone"):
+    with pytest.raises(StateError, match="takes only the user's"):
         compiled.invoke({"messages": [("user", "Hi."), ("ai", "one"), ("user", "And?")]}, CONFIG)
     assert compiled.get_state(CONFIG).values["messages"] == state["messages"]
 

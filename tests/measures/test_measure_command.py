@@ -133,4 +133,4 @@ def test_ctrl_c(
     monkeypatch.setattr("rich.console.Console.print", interrupted)  # as the first row is shown
     done = command("measure", str(rows), "--answer", PERSON, "--base-url", url, "--model", "m")
     assert done.exit_code == Status.INTERRUPTED
-    assert "again to go on" in done.stderr
+    assert "again to continue" in done.stderr

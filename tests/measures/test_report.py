@@ -128,7 +128,7 @@ def test_as_text() -> None:
     assert lines[-3:] == [
         "failed calls: 3 timeout",
         "",
-        "rows that were not measured to the end: 1",
+        "rows measured only in part: 1",
     ]
 
 

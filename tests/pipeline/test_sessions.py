@@ -311,7 +311,7 @@ def test_a_store_refuses_what_cannot_be_meant(store: SessionStore) -> None:
 
 def test_what_is_no_json_is_refused_whole(store: SessionStore) -> None:
     """A turn that JSON cannot hold is an error, and its session is not kept either."""
-    with pytest.raises(ValueError, match="serialize"):
+    with pytest.raises(ValueError, match="cannot be stored"):
         store.save(NEW, Turn(id="t1", messages=({"content": object()},)), waiting=WAITING)
     assert (store.session("s"), store.turn("s", "t1")) == (None, None)
 

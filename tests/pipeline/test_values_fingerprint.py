@@ -94,7 +94,7 @@ def test_what_is_no_json_has_no_spelling(value: object) -> None:
 
 def test_what_is_nested_too_deep_has_no_spelling() -> None:
     """Depth is a ValueError, too, not the end of the stack."""
-    with pytest.raises(ValueError, match="canonical"):
+    with pytest.raises(ValueError, match="must be JSON"):
         mark(deep())
 
 

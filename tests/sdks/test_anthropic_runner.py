@@ -116,7 +116,7 @@ def test_a_thread_is_not_continued(way: str) -> None:
             body=ASK | {"thread": thread},
         ),
     }
-    with pytest.raises(NotImplementedError, match="the server holds the conversation"):
+    with pytest.raises(NotImplementedError, match="the server stores the conversation"):
         calls[way]()
 
     assert server.requests == []

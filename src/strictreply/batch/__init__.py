@@ -1,4 +1,4 @@
-"""The same guard over many rows: a row function for any engine, and a provider's batch files."""
+"""Valid replies for many rows: a row function for any engine, and a provider's batch files."""
 
 from strictreply.batch._file_run import FileRun
 from strictreply.batch._provider_files import FileCounts, validate_files

@@ -1,6 +1,6 @@
-"""Asking about rows in one event loop: a bounded number at once.
+"""Sending the requests of rows in one event loop, a bounded number at a time.
 
-The bound falls when the API asks for it, and grows again slowly.
+The bound falls when the API is overloaded, and then grows again slowly.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from strictreply.wires import Api, wire_named
 _OVERLOADED = re.compile(r"\(HTTP (?:429|503|529)\)")
 
 
-REFUSED_SHARE = 0.1  # of the requests of a window, at which the bound is halved
-MIN_WINDOW = 50  # requests: of fewer a share says nothing
+REFUSED_SHARE = 0.1  # share of refused requests in a window at which the bound is halved
+MIN_WINDOW = 50  # requests; with fewer a share means nothing
 
 
 class Gate:
-    """Bounds how many rows are under way.
+    """Bounds how many rows are in flight; a gate is for one event loop.
 
     The bound rises additively and falls multiplicatively (as in TCP, RFC 5681 §3.1). ``limit`` is
-    the present bound, at first the ``most``. It is halved when a tenth of the last requests, as
-    many as the bound and at least 50, was answered with 429, 503 or 529; those of requests that
-    were under way at the last halving do not count. As many successes as the bound raise it by one.
-    A gate is for one event loop.
+    the present bound; it begins at ``most``. It is halved when a tenth of the last requests was
+    answered with 429, 503 or 529; the window has as many requests as the bound, at least 50.
+    Requests that were in flight at the last halving do not count. As many successes as the bound
+    raise it by one.
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class Gate:
         self._clock = clock
 
     async def enter(self) -> None:
-        """Take a place, waiting for one in turn."""
+        """Wait in turn for a place, and take it."""
         place = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
         self._admit()
@@ -107,7 +107,7 @@ class Gate:
                 place.set_result(None)
 
     def note(self, attempt: Attempt) -> None:
-        """Adapt the bound to what became of one request."""
+        """Adapt the bound to the outcome of one request."""
         is_refused = attempt.failure is not None and bool(_OVERLOADED.search(attempt.failure))
         if self._is_over(is_refused=is_refused, since=self._clock() - attempt.seconds):
             self._halved_at = self._clock()
@@ -124,7 +124,7 @@ class Gate:
 
     def _is_over(self, *, is_refused: bool, since: float) -> bool:
         """Add a request that began at ``since``; return whether too many of the window failed."""
-        # one that began before the last halving was under way with those that caused it
+        # a request from before the last halving was in flight with the ones that caused it
         if since < self._halved_at:
             return False
 
@@ -136,22 +136,22 @@ class Gate:
         return is_refused and sum(self._refused) >= REFUSED_SHARE * window
 
 
-# Where a row has its text or messages: the name of a column, or a function of the row.
+# How to read a row's text or messages: the name of a column, or a function of the row.
 Messages: TypeAlias = str | Callable[[Any], Any]
 Source: TypeAlias = Iterable[Any] | AsyncIterable[Any]
-# Called with each result, and with how many rows may be under way at the moment.
+# Called with each result, and with the present bound on rows in flight.
 Take: TypeAlias = Callable[[RowResult, int], Awaitable[None] | None]
 
 
-POOL_SIZE = 25  # rows at once through one client of our own
+POOL_SIZE = 25  # rows in flight through one client of our own
 
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """Makes clients of our own: one for every 25 rows at once.
+    """Makes clients of our own: one for every 25 rows in flight.
 
-    For each request and each response httpcore goes through all connections of a pool, so that one
-    pool of 200 is several times slower than eight of 25.
+    For each request and each response httpcore walks through all connections of a pool, so one pool
+    of 200 is several times slower than eight pools of 25.
     """
 
     make: Callable[[], Any]
@@ -162,10 +162,10 @@ class Pooled:
 
 
 class ClientPool:
-    """The clients in one event loop, and the gate of what is asked through them.
+    """The clients in one event loop, and the gate of their rows.
 
-    ``make`` makes a client; it is called when those that there are have 25 rows each, up to
-    ``most`` times. The first client is made at once.
+    ``make`` makes a client. The first is made immediately, another when each client has 25 rows in
+    flight, and at most ``most`` in all.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class ClientPool:
 
     @contextmanager
     def client(self) -> Generator[AsyncStrictClient[object]]:
-        """Give the client that has the fewest rows."""
+        """Lend the client with the fewest rows in flight."""
         taken = min(range(len(self._clients)), key=self._running.__getitem__)
         if self._running[taken] >= POOL_SIZE and len(self._clients) < self._most:
             self._clients.append(self._make())
@@ -201,10 +201,10 @@ def _sdk_client() -> object:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How rows are asked about."""
+    """The settings of the requests for rows."""
 
     contract: Contract[Any]
-    """What replies are checked against."""
+    """The contract that replies are checked against."""
     keywords: Mapping[str, Any] = field(repr=False)
     """The keywords of every call."""
     messages: Messages
@@ -216,15 +216,15 @@ class Asking:
     steering: Steering | None
     """Writes the corrections; None for the default."""
     api: Api | str
-    """The API to ask."""
+    """The API to use."""
     concurrency: int
-    """Most rows under way at once."""
+    """Most rows in flight at a time."""
 
     @asynccontextmanager
     async def pool(self, bucket: RetryBucket) -> AsyncGenerator[ClientPool]:
-        """Open a client in this event loop, and close it at the end, as others that were needed.
+        """Open the clients of this event loop, and close them at the end.
 
-        A client that was given ready stays open.
+        A ready client that the caller passed stays open.
         """
         source = Pooled(_sdk_client) if self.client is None else self.client
         most = math.ceil(self.concurrency / POOL_SIZE) if isinstance(source, Pooled) else 1
@@ -257,10 +257,9 @@ class Asking:
                         await closing
 
     async def asked_one(self, pool: ClientPool, index: int, row: object) -> RowResult:
-        """Ask about one row.
+        """Send the request of one row, and return the row's result.
 
-        There is a result unless this task is cancelled, also when a task of the client was
-        cancelled.
+        Only a cancellation of this task itself is raised.
         """
         try:
             messages = self._messages_of(index, row)
@@ -274,7 +273,7 @@ class Asking:
         except CallFailed as error:
             return ended(index, error)
         except (Exception, asyncio.CancelledError) as error:
-            # a night of work must not end at one row
+            # one row must not end a long run
             task = asyncio.current_task()
             is_cancelled = task is not None and bool(task.cancelling())
             if is_cancelled and isinstance(error, asyncio.CancelledError):
@@ -283,7 +282,7 @@ class Asking:
             return broken(index, error)
 
     def _messages_of(self, index: int, row: object) -> Any:
-        """Return a row's messages, or its result where it has none."""
+        """Return a row's messages, or a failed result if it has none."""
         found: Any
         refused = partial(unasked, index, "row.messages")
 
@@ -291,15 +290,15 @@ class Asking:
             try:
                 found = self.messages(row)
             except ContractError:
-                raise  # it says itself what is wrong with the row
+                raise  # it already says what is wrong with the row
             except Exception as error:  # noqa: BLE001 - the user's own code
                 words = f"the function of messages= raised {type(error).__name__} for this row"
                 return refused(words, "Call it with this row to see why.")
 
-            where = "the function of messages= returned none"
+            where = "the function of messages= returned nothing"
         elif not isinstance(row, Mapping):
             words = f"the row is of type {type(row).__name__}, not a mapping of columns"
-            return refused(words, "Give each row as a mapping, or messages= as a function.")
+            return refused(words, "Make each row a mapping, or pass a function as messages=.")
         else:
             found = row.get(self.messages)
             where = f"its column {self.messages!r} is absent or empty"
@@ -309,13 +308,13 @@ class Asking:
 
         if _is_absent(found) or (isinstance(found, str | list) and not found):
             words = f"the row has no messages: {where}"
-            return refused(words, "Say with messages= where its text or messages are.")
+            return refused(words, "Set messages= to the column with the text or messages.")
 
         return found
 
 
 def _is_absent(value: object) -> bool:
-    """Return whether a value is None, or what a frame has in its place: NaN, NA, NaT."""
+    """Return whether a value is None, or a data frame's missing value: NaN, NA, NaT."""
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
 
@@ -323,12 +322,12 @@ def _is_absent(value: object) -> bool:
 
 
 def is_ready(client: object) -> bool:
-    """Return whether this is a ready client, and not a function or class that makes one."""
+    """Return whether this is a client, and not a function or class that makes one."""
     return not isclass(client) and usual_namespace(client) is not None
 
 
 def api_of(client: object) -> Api | str:
-    """Return the API of a client, or of the class of one, for rows that name none."""
+    """Return the usual API of a client or of a client class."""
     made = client.make if isinstance(client, Pooled) else client
     kind: Any = made if isclass(made) else type(made)
     sdk = sdk_of_clients(kind)
@@ -336,7 +335,7 @@ def api_of(client: object) -> Api | str:
 
 
 def asynchronous(strict: object) -> AsyncStrictClient:
-    """Return a wrapped client when it is an async one; ContractError says what to give instead."""
+    """Return a wrapped client if it is async; otherwise raise ContractError."""
     if not isinstance(strict, AsyncStrictClient):
         raise ContractError(
             "client must be async: openai.AsyncOpenAI, anthropic.AsyncAnthropic, a function that "
@@ -348,11 +347,11 @@ def asynchronous(strict: object) -> AsyncStrictClient:
 async def ask_each(
     asking: Asking, pool: ClientPool, source: Source, take: Take, most: int | None = None
 ) -> None:
-    """Ask about each row, and call ``take`` with its result at once.
+    """Send the request of each row, and call ``take`` with each result immediately.
 
-    A row keeps its place until what ``take`` returns was awaited. ``most`` is how many rows there
-    are, None where that is not known. An exception of the source is raised when the rows before it
-    have their results; an exception of ``take`` ends all of it.
+    A row keeps its place in the gate until the awaitable of ``take`` has ended. ``most`` is the
+    number of rows; None if it is unknown. An exception of the source is raised after the rows
+    before it have their results. An exception of ``take`` cancels all rows.
     """
     pull = _puller(source)
     reading = asyncio.Lock()
@@ -408,7 +407,7 @@ async def ask_each(
 
 
 def _puller(source: Source) -> Callable[[], Awaitable[object]]:
-    """Return what gives the next row, and raises StopAsyncIteration at the end."""
+    """Return a function that awaits the next row, and raises StopAsyncIteration at the end."""
     if isinstance(source, AsyncIterable):
         return aiter(source).__anext__
 

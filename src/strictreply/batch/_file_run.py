@@ -1,4 +1,4 @@
-"""A run over a file of rows: it writes one result a row, and goes on after any end."""
+"""A run over a file of rows: it writes one result per row, and can be resumed."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class NumberedRow(NamedTuple):
 
 
 def read_row(line: bytes) -> object:
-    """Read a line of the input; numbers that Python cannot take as they are stay texts.
+    """Read a line of the input; numbers that Python cannot represent become texts.
 
-    Those are numbers beyond the range of a double, whole numbers of thousands of digits, NaN and
-    the infinities. Raises ValueError or RecursionError when the line is not JSON.
+    These are numbers beyond the range of a double, integers with thousands of digits, NaN and the
+    infinities. Raises ValueError or RecursionError if the line is not JSON.
     """
     return json.loads(line, parse_constant=str, parse_float=_fraction, parse_int=_whole)
 
@@ -70,16 +70,19 @@ def _whole(text: str) -> int | str:
 
 
 class FileRun:
-    """Asks about every row of a file, and writes one result a row; the same run goes on later.
+    """Sends a request for every row of a file, and writes one result per row; it can be resumed.
 
-    ``source`` has rows as JSON lines, ``.gz`` too, ``-`` for stdin. ``out`` ends in ``.jsonl`` or
-    ``.parquet``; None is ``source`` with ``.results.jsonl`` at its end. ``messages`` is the column
-    with a row's text or messages, or ``prompt`` a template with columns in braces; ``system`` is
-    the system turn of each request. ``prefix`` stands before the names of the result columns.
-    ``option`` spells the names of these settings in messages.
+    - ``source`` has rows as JSON lines, also gzipped; ``-`` means stdin.
+    - ``out`` ends in ``.jsonl`` or ``.parquet``; None means ``source`` with the ending
+      ``.results.jsonl``.
+    - ``messages`` is the column with a row's text or messages. Instead, ``prompt`` may be a
+      template with columns in braces.
+    - ``system`` is the system message of each request.
+    - ``prefix`` goes before the names of the result columns.
+    - ``option`` formats the names of these settings in error messages.
 
-    Make one for each start. Raises ContractError when the files cannot be what they are to be,
-    ImportError when parquet needs a library.
+    Make a new object for each start. Raises ContractError for files that cannot be used, and
+    ImportError if parquet needs a library.
     """
 
     def __init__(
@@ -102,30 +105,30 @@ class FileRun:
         self._prefix = prefix
 
         self.total: int | None = None
-        """Rows of the source; None until it is asked about, and where it cannot be known."""
+        """Rows of the source; None before the run starts, and if the number is unknown."""
         self.begun_with: int = 0
         """Rows that had a result before this start."""
         self.statuses: Counter[str] = Counter()
-        """Results so far by their status, those of earlier starts too."""
+        """Results so far by their status, earlier starts included."""
         self.tokens: Counter[str] = Counter()
         """Tokens so far: prompt_tokens, completion_tokens and total_tokens."""
         self.unasked: Counter[str] = Counter()
-        """Rows of this start that could not be asked, by the reason."""
+        """Rows of this start whose request could not be sent, by the reason."""
         self._journal: Journal | None = None
         self._digest: str = ""
         self._rows: Iterator[NumberedRow] | None = None
 
     def open(self) -> None:
-        """Read the first row, and refuse a template or a column that does not fit it.
+        """Read the first row, and check that it has the needed columns.
 
-        :meth:`ask` does it, too, where this was not called. Raises ContractError, OSError when the
-        source cannot be read.
+        :meth:`ask` calls this if you did not. Raises ContractError, and OSError when the source
+        cannot be read.
         """
         needed = self._needed_columns()
         if self.source.resolve() in {self.out.resolve(), self._lines.resolve()}:
             raise ContractError(
-                f"{self._option('out')} {self.out} would be written over {self.source}, which is "
-                "the file of the rows: give it another name"
+                f"{self._option('out')} {self.out} would overwrite {self.source}, the file of the "
+                "rows: give it another name"
             )
 
         unread = enumerate(open_lines(self.source))
@@ -138,12 +141,12 @@ class FileRun:
 
     @property
     def done(self) -> int:
-        """Rows that have a result, those of earlier starts too."""
+        """Number of rows that have a result, earlier starts included."""
         return 0 if self._journal is None else len(self._journal.done)
 
     @property
     def api_failed(self) -> int:
-        """Rows at which the API failed; the next start asks about them again."""
+        """Number of rows for which the API failed; the next start retries them."""
         return 0 if self._journal is None else self._journal.api_failed
 
     def ask(
@@ -161,19 +164,18 @@ class FileRun:
         on_begin: Callable[[], object] = lambda: None,
         on_row: Callable[[int], object] = lambda _limit: None,
     ) -> None:
-        """Ask about every row that has no result of this run yet, and write one for each.
+        """Send a request for every row without a result, and write the results.
 
-        ``client``, ``policy``, ``api`` and ``concurrency`` are those of :func:`rows`, ``request``
-        its other keywords; a function that makes clients may be called once for every 25 rows at
-        once. The run ends after so many consecutive failed rows as ``max_consecutive_failures``.
-        ``restart`` deletes the results that there are. ``on_begin`` is called before the first row
-        is asked about; ``on_row`` when there are further results, with how many rows are asked at
-        once.
+        ``client``, ``policy``, ``api`` and ``concurrency`` are those of :func:`rows`; ``request``
+        has its other keywords. A function that makes clients may be called once for every 25 rows
+        in flight. The run ends after ``max_consecutive_failures`` consecutive failed rows.
+        ``restart`` deletes existing results. ``on_begin`` is called before the first row;
+        ``on_row`` after new results, with the bound on rows in flight.
 
-        Raises what :meth:`open` raises, ContractError when the results are those of another run,
-        another process writes them, or a setting is wrong; OSError when too many rows failed or a
-        file cannot be written, ImportError when parquet needs a library. After any end the same run
-        can be started again.
+        Raises the errors of :meth:`open`; ContractError when the results belong to another run,
+        when another process writes them, or when a setting is wrong; OSError when too many rows
+        failed or a file cannot be written; ImportError if parquet needs a library. However it ends,
+        the same run can be started again.
         """
         if self._rows is None:
             self.open()
@@ -182,7 +184,7 @@ class FileRun:
         keywords: dict[str, Any] = {"model": model, "api": api, "concurrency": concurrency}
         pooled = Pooled(client) if callable(client) and not is_ready(client) else client
 
-        # before there is a journal: what is wrong leaves no results of a run that never was
+        # before the journal is made, so that a wrong setting leaves no file
         asking = rows(
             contract,
             messages=self._messages,
@@ -215,7 +217,7 @@ class FileRun:
         *,
         restart: bool,
     ) -> Journal:
-        """Open the results; what identifies the run stands there under names for a person."""
+        """Open the results, whose manifest identifies the run by these members."""
         identity: JSONObject = {
             "input": self._digest,
             "contract": fingerprint(contract),
@@ -234,16 +236,17 @@ class FileRun:
     def _ask_rest(
         self, asking: Rows, journal: Journal, most_failed: int, on_row: Callable[[int], object]
     ) -> None:
-        """Ask about the rows without a result; failed ones wait.
+        """Send the requests of the rows without a result.
 
-        Too many of them one after the other are left to the next start.
+        Rows for which the API failed are held back until another row has a result. If too many
+        follow each other, the run ends without writing them, so that the next start retries them.
         """
         under_way: dict[int, NumberedRow] = {}
         kept_back: list[tuple[NumberedRow, RowResult]] = []
 
         def unwritten() -> Iterator[NumberedRow]:
             given = self._rows or ()
-            self._rows = None  # read up to an end: another start begins at the first one
+            self._rows = None  # consumed: another start reads the file from its beginning
             unread = (item for item in given if item.number not in journal.done)
             for index, item in enumerate(unread):
                 under_way[index] = item
@@ -264,7 +267,7 @@ class FileRun:
                 on_row(limit)
             elif len(kept_back) >= most_failed:
                 reason = result.issues[-1]["message"]
-                raise OSError(f"{len(kept_back)} rows in a row failed: {reason}")
+                raise OSError(f"{len(kept_back)} consecutive rows failed: {reason}")
 
         asyncio.run(asking.each(unwritten(), take))
         write_kept_back()
@@ -275,7 +278,7 @@ class FileRun:
         self.unasked[reason] += 1
 
     def _write_parquet(self) -> None:
-        """Write the parquet file, if one is wanted and is older than its results."""
+        """Write the parquet file, if one is wanted and it is older than the results."""
         out = self.out
         lines = self._lines
         if out == lines:
@@ -286,23 +289,22 @@ class FileRun:
 
     @property
     def _lines(self) -> Path:
-        """The file of JSON lines that is written: the results, or the source of a parquet file."""
+        """The file of JSON lines: the results themselves, or the source of the parquet file."""
         if self.out.suffix != ".parquet":
             return self.out
 
         return self.out.with_name(f"{self.out.name}.rows.jsonl")
 
     def _results(self, out: Path | None) -> Path:
-        """Return where the results go; ContractError where that cannot be."""
+        """Return the path of the results; raise ContractError if it cannot be used."""
         named = self._option("out")
         source = self.source
         if source != STDIN and not source.is_file():
-            words = "is not a file: pass a file of JSON lines, .gz too, or - for stdin"
+            words = "is not a file: pass a file of JSON lines, also gzipped, or - for stdin"
             raise ContractError(f"{source} {words}")
 
         if out is None and source == STDIN:
-            words = "for rows from stdin there is no default file of results"
-            raise ContractError(f"pass {named}: {words}")
+            raise ContractError(f"pass {named}, which has no default for rows from stdin")
 
         beside = f"{source.name.removesuffix('.gz').removesuffix('.jsonl')}.results.jsonl"
         out = source.with_name(beside) if out is None else out
@@ -310,7 +312,7 @@ class FileRun:
             raise ContractError(f"{named} {out}: it must end in .jsonl or .parquet")
 
         if out.suffix == ".parquet":
-            arrow()  # or its ImportError, before the work
+            arrow()  # raise its ImportError before the work
 
         if out.is_dir():
             raise ContractError(f"{named} {out}: it is a folder")
@@ -327,7 +329,7 @@ class FileRun:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def _rows_in_source(self) -> int | None:
-        """Count the rows; None for stdin, and where the file breaks, which is told later."""
+        """Count the rows; None for stdin, and for a damaged file, which is reported later."""
         if self.source == STDIN:
             return None
 
@@ -354,13 +356,13 @@ class FileRun:
         ours = [self._prefix + name for name in (INDEX, *COLUMNS)]
         if taken := [name for name in ours if name in row]:
             row = {name: value for name, value in row.items() if name not in ours}
-            fault = f"the row has a column {taken[0]!r}, as the results have"
-            hint = f"Give {self._option('prefix')}, or rename it in line {number}."
+            fault = f"the row has a column {taken[0]!r}, which is the name of a result column"
+            hint = f"Pass {self._option('prefix')}, or rename the column in line {number}."
 
         return NumberedRow(index, row, fault, hint)
 
     def _needed_columns(self) -> list[str]:
-        """Return the columns that messages are made of; ContractError for a wrong template."""
+        """Return the columns that messages are made from; raise for a wrong template."""
         if self._template is None:
             return [self._column]
 
@@ -372,7 +374,7 @@ class FileRun:
         return [re.split(r"[.\[]", name)[0] for _, name, _, _ in parsed if name is not None]
 
     def _refuse_missing(self, item: NumberedRow, needed: Iterable[str]) -> None:
-        """Raise ContractError when the first row lacks a column that messages are made of."""
+        """Raise ContractError if the first row lacks a needed column."""
         missing = [name for name in needed if name not in item.row and not item.fault]
         if not missing:
             return
@@ -383,7 +385,7 @@ class FileRun:
         raise ContractError(f"{option}: {found}{more}")
 
     def _messages(self, item: NumberedRow) -> Any:
-        """Return the messages of a row; RowFault when it has none."""
+        """Return the messages of a row; raise RowFault if it has none."""
         if item.fault:
             raise RowFault("row.line", item.fault, item.hint)
 

@@ -1,8 +1,8 @@
-"""A file of results that survives a kill.
+"""A file of results that survives a kill of the process.
 
-A line is handed to the operating system as soon as its row has a result. Every few seconds, and at
-the end, the file is forced to disk and after it its manifest is replaced; a machine that loses
-power loses the lines since.
+Each line is passed to the operating system as soon as its row has a result. Every few seconds, and
+at the end, the file is synced to disk, and then its manifest is replaced. A power loss loses the
+lines since then.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from strictreply.core import JSONObject
 from strictreply.core.calls import OUR_NAMES
 
 Spelled: TypeAlias = Callable[[str], str]
-"""Spells the name of a setting in a message: as a keyword, or as an option of a command."""
+"""Formats the name of a setting for a message: as a keyword, or as an option of a command."""
 
 _FORMAT = 2
 
 
 class DoneRows:
-    """Which rows have a result: all below ``low``, and those in ``above``.
+    """The rows that have a result: all below ``low``, and the ones in ``above``.
 
-    ``above`` has as many rows as ended out of order.
+    ``above`` has only rows that ended out of order.
     """
 
     def __init__(self, low: int = 0, above: Iterable[int] = ()) -> None:
@@ -55,12 +55,11 @@ class DoneRows:
 
 
 class Journal:
-    """The results of one run, which ``run`` identifies, in a file, those of earlier starts too.
+    """The results of one run in a file, earlier starts included; ``run`` identifies the run.
 
-    Rows at which the API failed are taken out when the file is opened, to be retried;
-    ``api_failed`` counts those since. ``option`` spells the names of settings in messages. Raises
-    ContractError when the file belongs to another run or
-    another process writes it, OSError as files do.
+    Opening the file removes rows for which the API failed, so that they are retried; ``api_failed``
+    counts new ones. ``option`` formats the names of settings in messages. Raises ContractError when
+    the file belongs to another run or another process writes it, and OSError for errors of files.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class Journal:
         try:
             _lock(self._file, path, self._option)
             if known is not None:
-                self._resume(self._known() or {})  # as it is now that no other process writes it
+                self._resume(self._known() or {})  # read again, now that the file is locked
 
             self._file.truncate(self._bytes)
             if self.api_failed:
@@ -107,14 +106,14 @@ class Journal:
         self.is_complete = False
 
     def _known(self) -> JSONObject | None:
-        """Read the manifest of a run that was begun earlier; None when there is none."""
+        """Read the manifest of an earlier start; None if there is none."""
         try:
             known = json.loads(self.manifest.read_bytes())
         except FileNotFoundError:
             if self._path.exists() and self._path.stat().st_size:
                 raise ContractError(
-                    f"{self._path} exists, but its manifest {self.manifest.name} does not: its run "
-                    f"is unknown. Pass another {self._option('out')}, or "
+                    f"{self._path} exists, but its manifest {self.manifest.name} does not, so the "
+                    f"run cannot continue. Pass another {self._option('out')}, or "
                     f"{self._option('restart')} to overwrite it"
                 ) from None
 
@@ -125,7 +124,7 @@ class Journal:
         if not self._path.exists():
             raise ContractError(
                 f"{self._path} is missing, but {self.manifest.name} refers to it: "
-                f"pass {self._option('restart')}"
+                f"pass {self._option('restart')} to start again"
             )
 
         is_ours = isinstance(known, dict) and known.get("format") == _FORMAT
@@ -141,7 +140,7 @@ class Journal:
         ]
         if changed:
             raise ContractError(
-                f"{self._path} holds results of another run: another "
+                f"{self._path} has the results of another run, with another "
                 f"{' and another '.join(changed)}. "
                 f"Pass another {self._option('out')}, or {self._option('restart')} to start again"
             )
@@ -149,11 +148,8 @@ class Journal:
         return cast("JSONObject", known)
 
     def _resume(self, known: JSONObject) -> None:
-        """Count the results that are there.
-
-        They are those that the manifest knows, and the lines after them, up to the last whole line.
-        """
-        # a shorter file lost its end when the machine lost power: it is counted from its beginning
+        """Count the existing results: those in the manifest, and the whole lines after them."""
+        # a file shorter than its manifest says lost its end: count it from the beginning
         if known and known["bytes"] <= self._path.stat().st_size:
             self.done = DoneRows(known["low"], known["above"])
             self.statuses.update(known["statuses"])
@@ -164,7 +160,7 @@ class Journal:
 
         with self._path.open("rb") as written:
             written.seek(self._bytes)
-            # ValueError: a part that the machine had not written when it lost power
+            # ValueError: a part that was not on disk when the machine lost power
             with suppress(ValueError):
                 for line in takewhile(lambda line: line.endswith(b"\n"), written):
                     self._count(json.loads(line), len(line))
@@ -180,11 +176,11 @@ class Journal:
         return bool(line[f"{self._prefix}status"] == "failed" and line[f"{self._prefix}attempts"])
 
     def _ask_again(self) -> None:
-        """Write the file anew without the rows at which the API failed."""
-        self._forget()  # in the manifest first: after a kill either file can be counted
+        """Write the file again without the rows for which the API failed."""
+        self._forget()  # the manifest first, so that after a kill either file can be counted
         self.save()
 
-        with closing(self._file):  # locked until the other one is
+        with closing(self._file):  # locked until the new file is
             with written_whole(self._path) as file:
                 with self._path.open("rb") as written:
                     for line in written:
@@ -193,14 +189,14 @@ class Journal:
                             file.write(line)
                             self._count(result, len(line))
 
-                if os.name == "nt":  # where what is open cannot be replaced
+                if os.name == "nt":  # Windows cannot replace an open file
                     self._file.close()
 
             self._file = self._path.open("ab")
             _lock(self._file, self._path, self._option)
 
     def add(self, index: int, row: Mapping[str, object], result: RowResult) -> None:
-        """Write the result of a row, and force it to disk from time to time."""
+        """Write the result of a row, and sync the file to disk from time to time."""
         line = {self._prefix + INDEX: index, **row, **prefixed(result, self._prefix)}
         written = strict_json(line).encode() + b"\n"
         self._file.write(written)
@@ -211,11 +207,11 @@ class Journal:
             self.save()
 
     def save(self, *, complete: bool = False) -> None:
-        """Force what was written to disk, and say in the manifest how far the run is."""
+        """Sync the file to disk, and write the progress of the run to the manifest."""
         os.fsync(self._file.fileno())
         self.is_complete = complete or self.is_complete
 
-        # bytes: our own count, not what the file has, as a full disk takes a part of a line
+        # bytes: our own count, because a full disk may have written a part of a line
         manifest: JSONObject = {
             "format": _FORMAT,
             "run": self._run,
@@ -233,17 +229,17 @@ class Journal:
         self._next_save = self._clock() + 5.0  # seconds
 
     def close(self) -> None:
-        """Save, and let the file go."""
-        with suppress(OSError):  # the manifest then says less than there is, which does no harm
+        """Save, and close the file."""
+        with suppress(OSError):  # an old manifest does no harm: the lines after it are counted
             self.save()
-        with suppress(OSError):  # what wrote to a full disk has reported it
+        with suppress(OSError):  # the write that found the disk full has reported it
             self._file.close()
 
 
 def _lock(file: BinaryIO, path: Path, option: Spelled) -> None:
-    """Refuse a file that another process writes or has replaced.
+    """Raise ContractError for a file that another process writes or has replaced.
 
-    It is not refused on a system where locks do not end with their process.
+    Nothing is locked on a system without ``fcntl``.
     """
     with suppress(ImportError):
         import fcntl  # noqa: PLC0415 - not on every system
@@ -260,10 +256,7 @@ def _lock(file: BinaryIO, path: Path, option: Spelled) -> None:
 
 
 def fingerprint(contract: Contract) -> str:
-    """Return a digest of what a contract tells a model, and how it judges.
-
-    It is the same in every process.
-    """
+    """Return a digest of a contract, of what it sends and how it judges; equal in every process."""
     rules: JSONObject = {one.name: repr(getattr(contract, one.name)) for one in fields(contract)}
     rules["answer"] = contract.answer.document
 

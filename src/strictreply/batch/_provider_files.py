@@ -1,10 +1,10 @@
-"""The batch files of a provider, judged in passes.
+"""The batch files of a provider, validated in passes.
 
-After each pass the requests whose outputs were rejected are written into a file of their own, to be
-retried. A request is ``{"custom_id", "method", "url", "body"}``, an output ``{"id", "custom_id",
-"response": {"status_code", "body"}, "error"}``. Those of Anthropic's Message Batches are
+After each pass the requests with rejected outputs are written to a file, to be retried. A request
+is ``{"custom_id", "method", "url", "body"}``, an output ``{"id", "custom_id", "response":
+{"status_code", "body"}, "error"}``. In Anthropic's Message Batches they are
 ``{"custom_id", "params"}`` and ``{"custom_id", "result": {"type", "message", "error"}}``.
-Nothing is kept between passes: the loop of a call is played again from all outputs of a row.
+There is no state between passes: each pass replays the loop of a call from all outputs of its row.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ class FileCounts:
     """The counts of a provider's batch."""
 
     statuses: Mapping[str, int]
-    """Rows by their present status."""
+    """Number of rows by their present status."""
     again: int = 0
-    """Rows whose next request is in the retry file."""
+    """Number of rows whose next request is in the retry file."""
     missing: int = 0
-    """Rows without any output."""
+    """Number of rows without any output."""
     unknown: int = 0
-    """Outputs that belong to no request."""
+    """Number of outputs that belong to no request."""
     surplus: int = 0
-    """Outputs that came after the end of their row, or twice."""
+    """Number of duplicate outputs, and of outputs of rows that had already ended."""
     unreadable: tuple[str, ...] = ()
     """The lines of output files that are not an output, and why."""
 
     @property
     def requests(self) -> int:
-        """How many requests there are."""
+        """The number of requests."""
         return sum(self.statuses.values())
 
 
@@ -72,17 +72,19 @@ def validate_files(
     policy: RetryPolicy | None = None,
     steering: Steering | None = None,
 ) -> FileCounts:
-    """Validate the output files of a provider's batch, and write the requests to send again.
+    """Validate the output files of a provider's batch, and write the requests to retry.
 
-    ``requests`` are the files of the first pass; ``outputs`` all output and error files so far,
-    pass after pass. Each reply is checked against the tools and the ``response_format`` of its own
-    request, or ``contract``. ``out`` gets a line for each request: its ``custom_id`` and the result
-    columns so far. ``retry_file`` gets the next requests under the same ids: send it as the next
-    batch, and call this again with its outputs after the others, in a file of their own. ``policy``
-    and ``steering`` None mean the defaults; keep them the same in all passes.
+    - ``requests`` are the request files of the first pass.
+    - ``outputs`` are all output and error files so far, the first pass first.
+    - ``out`` gets a line for each request: its ``custom_id`` and the result columns so far.
+    - ``retry_file`` gets the next requests, under the same ids. Send it as the next batch, and call
+      this again with its output file after the others.
+    - ``contract`` None means that each reply is checked against the tools and the
+      ``response_format`` of its own request.
+    - ``policy`` and ``steering`` None mean the defaults; use the same in all passes.
 
-    Files are read line by line, ``.gz`` too; the outputs are indexed in a temporary file as large
-    as they are. ``out`` and ``retry_file`` are written whole or not at all. Raises OSError when a
+    Files are read line by line, also gzipped; the outputs are indexed in a temporary file of the
+    same size. ``out`` and ``retry_file`` are written whole or not at all. Raises OSError when a
     file cannot be read or written.
     """
     counts: Counter[str] = Counter()
@@ -149,7 +151,7 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
             custom_id = None
             request = {}
             what = "custom_id and body, or custom_id and params"
-            fault = f"line {number} of {path.name} is not a request with {what}"
+            fault = f"line {number} of {path.name} is not a request: it needs {what}"
         elif not outputs.ask(custom_id):
             fault = "an earlier request has the same custom_id"
         elif not any(wire.conversation in body for wire in WIRES.values()):
@@ -161,9 +163,9 @@ def _requests(paths: Iterable[Path], outputs: _Outputs) -> Iterator[_Request]:
 def _judged(
     row: _Request, outputs: list[object], contract: Contract[object], **settings: Any
 ) -> tuple[RowResult, Mapping[str, object] | None, int]:
-    """Return the result of a row, its next request, and how many outputs came after its end.
+    """Return the result of a row, its next request, and the number of outputs after its end.
 
-    The next request is None when the row needs none.
+    The next request is None if the row needs none.
     """
     if row.fault:
         hint = "Correct the requests file; the line was skipped."
@@ -175,13 +177,13 @@ def _judged(
             if step.request is None:
                 return so_far(row.number, step), None, len(outputs) - number
             step = contract.next_request(step.request, response, **settings)
-    except Exception as error:  # noqa: BLE001 - as with rows that are asked: no row ends the run
+    except Exception as error:  # noqa: BLE001 - one row must not end the run
         return broken(row.number, error), None, 0
 
     following = step.request
     if following is not None and all(map(is_transport_fault, step.attempts)):
-        # as it was until a reply has been corrected: what a client of ours adds to it is not the
-        # caller's
+        # until a reply was corrected, repeat the caller's own request, without the members that a
+        # client of ours would add
         following = row.request[row.member]
 
     return so_far(row.number, step), following, 0
@@ -197,10 +199,10 @@ class _Outputs:
         self.unreadable: list[str] = []
 
     def read(self, paths: Iterable[Path]) -> None:
-        expected = "no output line: those have a custom_id, and a response, a result or an error"
+        expected = "not an output: it needs a custom_id, and a response, a result or an error"
         known: dict[object, int] = {}
         for path in paths:
-            # one that is listed twice, also by another way to it, is the same file
+            # a file that is listed twice, also under another path, is read as the same file
             about = None if path == STDIN else path.stat()
             file = known.setdefault(about and (about.st_dev, about.st_ino), len(known))
 
@@ -242,10 +244,7 @@ class _Outputs:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Delete the file.
-
-        An error of the database, as when the disk is full, becomes an OSError as with any file.
-        """
+        """Delete the file; an error of the database, such as a full disk, becomes an OSError."""
         self._base.close()
         if isinstance(error, sqlite3.Error):
             raise OSError(f"the temporary file of the outputs: {error}") from error
@@ -255,7 +254,7 @@ _OF_OUTPUTS = frozenset({"response", "result", "error"})
 
 
 class ProviderFailed(Exception):
-    """What came instead of a response, with the members by which failures of an API are known."""
+    """A failure instead of a response, with the members by which failures are classified."""
 
     def __init__(self, status_code: int, body: object) -> None:
         super().__init__(f"HTTP {status_code}")
@@ -269,9 +268,9 @@ def _key(custom_id: str) -> bytes:
 
 
 def _loaded(line: bytes) -> Any:
-    """Read an output as an SDK reads a response; None when it is not JSON.
+    """Read an output as an SDK reads a response; None if it is not JSON.
 
-    What a model wrote is judged, and does not make a line unreadable.
+    The model's text inside it is judged later, and does not make the line unreadable.
     """
     try:
         return json.loads(line)
@@ -300,7 +299,7 @@ def _response(record: object) -> object:
     is_named = isinstance(code, str) and re.fullmatch(r"[a-z][a-z0-9_]{0,39}", code)
     kind = code if is_named else "api_error"
 
-    # batch_expired, batch_cancelled: it was not asked
+    # batch_expired, batch_cancelled: the request was not sent to the model
     return ExchangeStopped(Failure(kind, retryable=True))
 
 

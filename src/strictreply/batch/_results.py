@@ -1,4 +1,4 @@
-"""Results of rows, and how they are written."""
+"""The results of rows, and how they are written."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from strictreply.core.text import printable
 
 
 def strict_json(value: object) -> str:
-    """Write a value as JSON; infinities and NaN, which JSON has not, become texts of their names.
+    """Return a value as JSON text; infinities and NaN become texts.
 
-    Raises TypeError or ValueError for what is not JSON otherwise.
+    Raises TypeError or ValueError for other values that are not JSON.
     """
     try:
         return json.dumps(value, allow_nan=False)
@@ -41,9 +41,9 @@ def strict_json(value: object) -> str:
 
 @contextmanager
 def written_whole(path: Path) -> Generator[BinaryIO]:
-    """Open a file that is on disk and takes the place of ``path`` when all went well.
+    """Open a file that replaces ``path``, synced to disk, if the block does not raise.
 
-    A device or a pipe is written as it is: nothing may take its place.
+    A device or a pipe is written directly, because it cannot be replaced.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
@@ -67,23 +67,23 @@ STATUSES: Final[Mapping[Status, str]] = MappingProxyType(
         "rejected": "no reply fit within the policy's budgets",
         "halted": "a retry would not help or was not allowed: a refusal, a filter, "
         "a deadline, a budget",
-        "failed": "no reply came: the API failed, or the row could not be asked",
+        "failed": "there was no reply: the API failed, or the request could not be sent",
     }
 )
 """What each status means."""
 
 COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "reply": "the reply as the published schema assistant-reply spells it, None where none fit",
+        "reply": "the reply in the form of the published schema assistant-reply, None if none fit",
         "status": f"one of {', '.join(STATUSES)}",
         "issues": "what was wrong in all attempts: objects with attempt, code, path, message and "
         "hint",
-        "attempts": "how often the model was asked, repeats after a failure of the API included",
+        "attempts": "the number of requests, repeats after a failure of the API included",
         "usage": "the tokens of all attempts: prompt_tokens, completion_tokens, total_tokens, and "
         "is_estimate",
     }
 )
-"""The columns that every row gets, in their order, and what each holds."""
+"""The result columns of every row, in order, and what each contains."""
 
 RowCode: TypeAlias = Literal[
     "row.line",
@@ -101,7 +101,7 @@ ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
         "row.messages": "the row has no messages, or the function or the template that makes them "
         "failed",
         "row.contract": "the row's messages cannot be sent, or its request cannot be guaranteed",
-        "row.raised": "something raised while the row was asked, or while its outputs were judged",
+        "row.raised": "an exception was raised while the row was sent or its outputs were judged",
         "batch.request": "the line of a requests file is not a request, or its custom_id occurred "
         "before",
         "batch.missing": "no output has the custom_id of the request; it is retried",
@@ -111,7 +111,7 @@ ROW_CODES: Final[Mapping[RowCode, str]] = MappingProxyType(
 """The codes of issues that are about a row, and not about a reply."""
 
 AS_TEXT: Final = frozenset({"reply", "issues"})
-"""The columns that are JSON text in a batch of columns, as their form differs from row to row."""
+"""The columns that are JSON text in a batch of columns, because their form differs by row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +121,13 @@ class RowResult:
     index: int
     """Position of the row, counted from 0."""
     reply: JSONObject | None = field(repr=False)
-    """The reply as the published schema assistant-reply spells it; None where none fit."""
+    """The reply in the form of the published schema assistant-reply; None if none fit."""
     status: Status
     """How the row ended."""
     issues: tuple[JSONObject, ...] = ()
     """What was wrong in all attempts: objects with attempt, code, path, message and hint."""
     attempts: int = 0
-    """Requests to the model, repeats after a failure of the API included."""
+    """The number of requests, repeats after a failure of the API included."""
     usage: Usage = Usage()
     """The tokens of all attempts."""
 
@@ -146,9 +146,9 @@ def prefixed(result: RowResult, prefix: str) -> JSONObject:
 
 
 class RowFault(ContractError):
-    """A row cannot be asked.
+    """A row cannot be sent to the model.
 
-    Raise it in a function of ``messages=``, with a code of ``ROW_CODES`` and your words.
+    Raise it in a function of ``messages=``, with a code of ``ROW_CODES`` and your own message.
     """
 
     def __init__(self, code: RowCode, message: str, hint: str) -> None:
@@ -167,9 +167,9 @@ def accepted(index: int, reply: AssistantReply[object], attempts: tuple[Attempt,
 
 
 def ended(index: int, error: CallFailed) -> RowResult:
-    """Return the result of a row that no reply fit.
+    """Return the result of a row without a valid reply.
 
-    The last entry of its issues says why asking ended.
+    The last entry of its issues says why the call ended.
     """
     status: Status = "rejected"
     if isinstance(error, ReplyHalted):
@@ -182,7 +182,7 @@ def ended(index: int, error: CallFailed) -> RowResult:
     advised = [line.partition("What to do: ")[2] for line in words if "What to do: " in line]
     advice = without_exception(advised[-1] if advised else "")
 
-    # when no model was slow
+    # a deadline that passed only because the API failed is a failure of the API
     attempts = error.attempts
     if error.reason == "deadline" and all(map(is_transport_fault, attempts)):
         reasons = [attempt.failure or attempt.issues[0].message for attempt in attempts]
@@ -197,12 +197,12 @@ def ended(index: int, error: CallFailed) -> RowResult:
 
 
 def unasked(index: int, code: RowCode, message: str, hint: str) -> RowResult:
-    """Return the result of a row that could not be asked, in our words."""
+    """Return the result of a row whose request could not be sent."""
     return RowResult(index, None, "failed", (entry(0, code, message, hint),))
 
 
 def so_far(index: int, step: NextRequest) -> RowResult:
-    """Return the result of a row whose outputs were judged, whether or not the row has ended."""
+    """Return the present result of a row, whether or not it has ended."""
     if step.error is not None:
         return ended(index, step.error)
     if isinstance(step.verdict, Valid):
@@ -223,9 +223,9 @@ def so_far(index: int, step: NextRequest) -> RowResult:
 
 
 def broken(index: int, error: BaseException) -> RowResult:
-    """Return the result of a row at which something raised.
+    """Return the result of a row for which an exception was raised.
 
-    Of an exception that is not ours only the type is kept.
+    Only the type is kept of an exception that is not ours.
     """
     if isinstance(error, RowFault):
         return unasked(index, error.code, str(error), error.hint)
@@ -234,8 +234,10 @@ def broken(index: int, error: BaseException) -> RowResult:
         hint = "Change the messages of this row, or the contract."
         return unasked(index, "row.contract", str(error), hint)
 
-    words = f"{printable(type(error).__name__)} was raised while the row was asked"
-    hint = "Look for what cannot be JSON in its messages; ask it alone to see it."
+    words = f"{printable(type(error).__name__)} was raised while the row was sent"
+    hint = (
+        "Look for a value in its messages that is not JSON; send this row alone to see the error."
+    )
     return unasked(index, "row.raised", words, hint)
 
 
@@ -253,6 +255,6 @@ def entry(attempt: int, code: str, message: str, hint: str, path: str = "") -> J
     return {"attempt": attempt, "code": code, "path": path, "message": message, "hint": hint}
 
 
-# The column with the number of the input row that a result belongs to, from 0: results come in the
-# order in which rows end.
+# The column with the number of the input row, from 0, because results are written in the order in
+# which rows end.
 INDEX = "index"

@@ -1,4 +1,4 @@
-"""The row function: it asks a model about each row of a batch, and returns every row's result."""
+"""The row function: it sends a request for each row of a batch, and returns every row's result."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ if TYPE_CHECKING:
 def rows_of(batch: Any, prefix: str) -> Sequence[object]:
     """Return the rows of a batch.
 
-    Raises ContractError when it has a result column already, TypeError when it is not a batch.
+    Raises ContractError when it already has a result column, TypeError when it is not a batch.
     """
     ours = {prefix + column for column in COLUMNS}
     if taken := [name for name in _names_in(batch) if name in ours]:
-        words = f"the batch has a column {taken[0]!r} already, which the results use"
+        words = f"the batch already has a column {taken[0]!r}, which is the name of a result column"
         raise ContractError(
             f"{words}: rename it, or rename the result columns, as in rows(…, prefix='out_')"
         )
@@ -102,11 +102,11 @@ def _names_in(batch: Any) -> Iterable[object]:
     words = (
         "a batch is a list of mappings, a mapping of columns, a pyarrow.Table or a pandas.DataFrame"
     )
-    raise TypeError(f"{words}, not {type(batch).__name__}; give an iterator of rows to stream()")
+    raise TypeError(f"{words}, not {type(batch).__name__}; pass an iterator of rows to stream()")
 
 
 def _is_arrow(batch: object) -> bool:
-    # by both: a column of a DataFrame is an attribute, too, and may have either name
+    # check both, because a DataFrame's column is an attribute, too, and may have either name
     return hasattr(batch, "to_pylist") and hasattr(batch, "append_column")
 
 
@@ -136,7 +136,7 @@ def with_results(batch: Any, results: Sequence[RowResult], prefix: str) -> objec
             batch = batch.append_column(prefix + name, arrow().array(columns[prefix + name], kind))
         return batch
 
-    # None stays None, which a column of texts would make NaN of
+    # dtype object keeps None, which a column of texts would turn into NaN
     series = import_module("pandas").Series
     for name in AS_TEXT:
         columns[prefix + name] = series(columns[prefix + name], index=batch.index, dtype=object)
@@ -165,10 +165,10 @@ def arrow_types() -> dict[str, object]:
     return {"reply": text, "status": text, "issues": text, "attempts": number, "usage": usage}
 
 
-_EXACT = 2**53  # up to which a double holds every whole number
+_EXACT = 2**53  # a double can represent every integer up to this
 _TEXT = "json"
 
-# The kind as which a column is written, by the kinds of its values; other columns are text.
+# The kind of a column, by the kinds of its values; all other columns are text.
 _COMMON = {"str": {"str"}, "bool": {"bool"}, "int": {"int", "long"}, "float": {"int", "float"}}
 
 
@@ -236,13 +236,13 @@ def _kind(value: Any) -> str:
 
 
 def _spelled(text: str) -> str:
-    # half of a surrogate pair cannot be in a text of Arrow
+    # a text of Arrow cannot have a lone surrogate
     return text.encode(errors="backslashreplace").decode()
 
 
 def _groups(lines: Path) -> Iterator[Sequence[JSONObject]]:
     with lines.open("rb") as file:
-        while lines_read := file.readlines(8_000_000):  # bytes, that are held at a time
+        while lines_read := file.readlines(8_000_000):  # bytes in memory at a time
             yield [json.loads(line) for line in lines_read]
 
 
@@ -252,9 +252,9 @@ Job: TypeAlias = Callable[[ClientPool], Coroutine[Any, Any, R]]
 
 
 class Process:
-    """What the calls of one process share: a retry budget, and a thread with an event loop.
+    """Shared by the calls of one process: a retry budget, and a thread with an event loop.
 
-    Pickled, it becomes a new one.
+    Unpickling makes a new one.
     """
 
     def __init__(self) -> None:
@@ -267,10 +267,7 @@ class Process:
         return Process, ()
 
     def run(self, asking: Asking, job: Job[R]) -> R:
-        """Do a job in the event loop.
-
-        When the wait for it is interrupted, the job is cancelled first.
-        """
+        """Run a job in the event loop; if the wait is interrupted, cancel the job first."""
         line = self._opened(asking)
         doing = _Doing(job)
         try:
@@ -281,7 +278,7 @@ class Process:
             raise
 
     async def arun(self, asking: Asking, job: Job[R]) -> R:
-        """Do a job like :meth:`run`, awaiting it in another event loop."""
+        """Run a job like :meth:`run`, awaiting it in the caller's event loop."""
         line = self._opened(asking)
         doing = _Doing(job)
         try:
@@ -302,7 +299,7 @@ class Process:
 
     def _opened(self, asking: Asking) -> _Line:
         with self._lock:
-            # a fork has no threads but the one that forked
+            # after a fork only the forking thread exists
             if self._line is None or self._line.pid != os.getpid():
                 self._line = _Line(asking, self.bucket)
                 self._ending = weakref.finalize(self, self._line.close)
@@ -310,9 +307,9 @@ class Process:
 
 
 class _Doing(Generic[R]):
-    """A job on its way, known before it begins, as Ctrl-C may come then.
+    """A job that may be cancelled before it begins, for example by Ctrl-C.
 
-    ``ended`` is done when nothing of the job runs.
+    ``ended`` is done when the job no longer runs.
     """
 
     def __init__(self, job: Job[R]) -> None:
@@ -321,7 +318,7 @@ class _Doing(Generic[R]):
         self.ended: Future[None] = Future()
 
     async def done(self, pool: ClientPool) -> R:
-        """Do the job; raise CancelledError when it was cancelled."""
+        """Run the job; raise CancelledError if it was cancelled."""
         try:
             with CancelScope() as self._scope:
                 return await self._job(pool)
@@ -330,7 +327,7 @@ class _Doing(Generic[R]):
             self.ended.set_result(None)
 
     async def cancel(self) -> None:
-        """Cancel the job; a job that has not begun has ended then."""
+        """Cancel the job; a job that has not begun is then ended."""
         if self._scope is not None:
             self._scope.cancel()
         elif not self.ended.done():
@@ -338,7 +335,7 @@ class _Doing(Generic[R]):
 
 
 class _Line:
-    """A thread with an event loop, and the pool that its first job opens."""
+    """A thread with an event loop, and the client pool that its first job opens."""
 
     def __init__(self, asking: Asking, bucket: RetryBucket) -> None:
         self.pid = os.getpid()
@@ -358,11 +355,11 @@ class _Line:
         return await doing.done(self._pool)
 
     def close(self) -> None:
-        """Close the pool and end the thread; a process that was forked has neither."""
+        """Close the pool and end the thread; do nothing in a forked process, which has neither."""
         if self.pid != os.getpid():
             return
 
-        # what collects garbage, and so calls this, may be the event loop itself
+        # garbage collection may call this in the event loop's own thread
         if get_ident() == self._ident:
             Thread(target=self._end).start()
         else:
@@ -375,21 +372,21 @@ class _Line:
 
 
 DEFAULT_POLICY = RetryPolicy(transport_retries=6, retry_budget=None)
-"""The policy of rows where none is given: a batch may wait for an API that is busy.
+"""The default policy of rows, which lets a batch wait for a busy API.
 
-It has no retry budget, which a slow spell would use up, so that the rows after it failed at once:
-what bounds the load are the rows that are asked at once.
+It has no retry budget, because a slow phase of the API would exhaust the budget, and the rows after
+it would fail immediately. The number of rows in flight bounds the load instead.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Asks about rows: it is what :func:`rows` returns.
+    """The row function that :func:`rows` returns.
 
     Call it with a batch, await :meth:`acall`, or iterate over :meth:`stream`. It may be called from
-    any thread, and pickled. The calls of one process share a thread with an event loop, one client,
-    one bound and one retry budget. The client is made at the first call; it is closed by
-    :meth:`close`, when nothing refers to this object any more, and when the program ends.
+    any thread, and it may be pickled. The calls of one process share a thread with an event loop,
+    the clients, the bound and the retry budget. The first call makes a client. It is closed by
+    :meth:`close`, when this object is garbage-collected, and when the program ends.
     """
 
     _asking: Asking
@@ -403,12 +400,12 @@ class Rows:
     @overload
     def __call__(self, batch: B) -> B: ...
     def __call__(self, batch: object) -> object:
-        """Ask about every row of a batch, and return the batch with the result columns.
+        """Send a request for every row of a batch, and return the batch with the result columns.
 
         ``batch`` is a list of mappings, a mapping of columns (lists or arrays), a ``pyarrow.Table``
         or a ``pandas.DataFrame``; the result is a batch of the same kind. Ctrl-C cancels the rows
-        under way before it is raised. Raises ContractError when a column of the batch is named like
-        a result column, TypeError for a batch of another kind.
+        in flight before it is raised. Raises ContractError when the batch already has a column with
+        the name of a result column, and TypeError for a batch of another kind.
         """
         rows = rows_of(batch, self._prefix)
         results = self._process.run(self._asking, partial(self._all, rows)) if rows else []
@@ -421,30 +418,30 @@ class Rows:
     @overload
     async def acall(self, batch: B) -> B: ...
     async def acall(self, batch: object) -> object:
-        """Ask about every row of a batch like a plain call, from within an asyncio event loop."""
+        """Do the same as a plain call, from within an asyncio event loop."""
         rows = rows_of(batch, self._prefix)
         results = await self._process.arun(self._asking, partial(self._all, rows)) if rows else []
         return with_results(batch, results, self._prefix)
 
     def stream(self, rows: Source) -> RowStream:
-        """Ask about rows as they come, in the event loop at hand and through a client of its own.
+        """Return the results of rows as a stream, in the running event loop with its own client.
 
-        At most ``concurrency`` rows are begun whose results were not taken. Close a stream that you
-        leave early (``contextlib.aclosing``), which cancels the rows under way.
+        At most ``concurrency`` rows are read ahead of the results that you have taken. If you leave
+        a stream early, close it (``contextlib.aclosing``), which cancels the rows in flight.
         """
         return RowStream(self._asking, self._process.bucket, rows)
 
     async def each(self, rows: Source, take: Take) -> None:
-        """Ask about rows as they come, and call ``take`` with each result.
+        """Read rows as they arrive, and call ``take`` with each result.
 
-        ``take`` gets the bound on rows under way, too. No other row is begun in the place of one
-        before its result is taken. An exception of ``take`` ends it all.
+        ``take`` also gets the bound on rows in flight. A row keeps its place until ``take`` has
+        ended. An exception of ``take`` cancels all rows.
         """
         async with self._asking.pool(self._process.bucket) as pool:
             await ask_each(self._asking, pool, rows, take)
 
     def close(self) -> None:
-        """Close the client and end the thread of this process; the next call begins anew."""
+        """Close the clients and end the thread of this process; the next call makes new ones."""
         self._process.close()
 
     async def _all(self, rows: Sequence[object], pool: ClientPool) -> list[RowResult]:
@@ -458,9 +455,9 @@ class Rows:
 
 
 class RowStream:
-    """The results of rows, each as soon as it is there.
+    """An async iterator over the results of rows, each as soon as it is ready.
 
-    ``limit`` is the present bound on rows under way.
+    ``limit`` is the present bound on rows in flight.
     """
 
     def __init__(self, asking: Asking, bucket: RetryBucket, rows: Source) -> None:
@@ -468,22 +465,22 @@ class RowStream:
         self._results = self._asked(asking, bucket, rows)
 
     def __aiter__(self) -> AsyncIterator[RowResult]:
-        """Iterate over the results in the order in which they come.
+        """Iterate over the results in the order in which rows end.
 
-        The ``index`` of a result says to which row it belongs.
+        The ``index`` of a result is the number of its row.
         """
         return self._results
 
     async def aclose(self) -> None:
-        """Cancel what is under way, and close the client."""
+        """Cancel the rows in flight, and close the clients."""
         await self._results.aclose()
 
     async def _asked(
         self, asking: Asking, bucket: RetryBucket, rows: Source
     ) -> AsyncGenerator[RowResult]:
-        """Yield each result as soon as it is there.
+        """Yield each result as soon as it is ready.
 
-        Its row keeps its place until the next one is asked for.
+        Its row keeps its place until the caller asks for the next result.
         """
         waiting: deque[tuple[RowResult, asyncio.Future[None]]] = deque()
         news = asyncio.Event()
@@ -526,19 +523,24 @@ def rows(
     prefix: str = "",
     **keywords: Unpack[ApiKeywords],
 ) -> Rows:
-    """Return a function that asks a model about each row of a batch.
+    """Return a function that sends a request for each row of a batch.
 
-    It never drops a row, and never raises for one. ``messages`` is the column of a row, or a
-    function of the row, with a text or messages. ``client`` is a function that makes an async
-    client, called once in each process; or a ready one, which stays open and must not be in use in
-    another event loop; None means ``openai.AsyncOpenAI``. ``api`` None is that of a ready client or
-    of a class, and for another function chat completions. ``policy`` None means
-    :data:`DEFAULT_POLICY`, ``steering`` None the default.
-    ``concurrency`` is how many rows are asked at once; it is halved when the API answers a tenth of
-    the last requests with 429, 503 or 529, and grows again slowly. ``prefix`` is put before the
-    names of the result columns, :data:`COLUMNS`. The other keywords are those of a call:
-    ``model``, which must be there, ``api``, ``temperature``, … Raises ContractError when one of
-    these is wrong.
+    It never drops a row, and never raises because of one.
+
+    - ``messages`` is the column with a row's text or messages, or a function of the row that
+      returns them.
+    - ``client`` is a function that makes an async client; it is called once in each process. It may
+      also be a ready client, which stays open and must not be in use in another event loop. None
+      means ``openai.AsyncOpenAI``.
+    - ``policy`` None means :data:`DEFAULT_POLICY`, ``steering`` None the default.
+    - ``concurrency`` is the number of rows in flight. It is halved when the API answers a tenth of
+      the last requests with 429, 503 or 529, and then grows again slowly.
+    - ``prefix`` goes before the names of the result columns, :data:`COLUMNS`.
+    - The other keywords are those of a call: ``model``, which is required, ``api``,
+      ``temperature``, … Without ``api``, a client or a client class determines the API; for another
+      function it is chat completions.
+
+    Raises ContractError when one of these is wrong.
     """
     must_be("contract", contract, Contract, "a Contract, as in Contract(answer=Label)")
     policy = policy or DEFAULT_POLICY
@@ -560,16 +562,16 @@ def rows(
     api: Api | str = same.pop("api", None) or api_of(client)
     wire = wire_named(api)
 
-    # of another API no keywords are known here
+    # the keywords of other APIs are not known here
     known = ApiKeywords.__annotations__.keys() - {"stream", "stream_options"}
     is_typed = api in get_args(Api)
     if unknown := [name for name in same if is_typed and name not in known]:
-        beside = f"what the API takes beside {', '.join(sorted(known))} goes into extra_body={{…}}"
-        raise ContractError(f"rows() has no keyword {unknown[0]!r}: {beside}")
+        remedy = f"it has {', '.join(sorted(known))}; pass other parameters in extra_body={{…}}"
+        raise ContractError(f"rows() has no keyword {unknown[0]!r}: {remedy}")
 
     _, request = shape(contract, {**same, wire.conversation: "…"}, wire)
     if not isinstance(request.model, str):
-        raise ContractError("rows() needs model=…, the name of the model to ask")
+        raise ContractError("rows() needs model=…, the name of the model")
 
     asking = Asking(contract, same, messages, client, policy, steering, api, concurrency)
     return Rows(asking, prefix)

@@ -1,4 +1,4 @@
-"""Files of JSON lines, plain or packed, as batches and recordings are read."""
+"""Reading files of JSON lines, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ STDIN = Path("-")
 """The path that stands for stdin."""
 
 Line: TypeAlias = tuple[int, bytes, int]
-"""The number of a line from 1, its bytes, and the position in the file behind it."""
+"""The number of a line from 1, its bytes, and the position in the file after it."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-# Marks of the encodings that some programs write instead of UTF-8; that of UTF-16 begins that of
-# UTF-32, which is looked for first.
+# Byte order marks of encodings that some programs write instead of UTF-8. UTF-32 comes first,
+# because its mark begins with that of UTF-16.
 _WIDE = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -40,10 +40,10 @@ _WIDE = (
 
 
 def open_lines(path: Path) -> Iterator[Line]:
-    """Read a JSONL file but for blank lines, plain or gzip, ``-`` for stdin.
+    """Read the lines of a JSONL file, plain or gzipped, without blank ones; ``-`` means stdin.
 
-    Lines are UTF-8 without a byte order mark; a file that begins with the mark of UTF-16 or UTF-32
-    is read as that. Raises gzip.BadGzipFile when packed data is damaged.
+    The lines are UTF-8 without a byte order mark. A file that begins with the mark of UTF-16 or
+    UTF-32 is decoded as such. Raises gzip.BadGzipFile when gzipped data is damaged.
     """
     with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as opened:
         file = cast("BufferedReader", opened)
@@ -54,18 +54,18 @@ def open_lines(path: Path) -> Iterator[Line]:
         try:
             for number, read in enumerate(_in_utf8(unpacked), 1):
                 at += len(read)
-                # at the start of any line: files with marks are also put behind each other
+                # at the start of any line, because files with marks may have been concatenated
                 line = read.removeprefix(codecs.BOM_UTF8)
                 if line.strip():
                     yield number, line, at if path == STDIN else file.tell()
         except (EOFError, zlib.error) as error:
-            raise gzip.BadGzipFile("the packed data is cut off or damaged") from error
+            raise gzip.BadGzipFile("the gzipped data is cut off or damaged") from error
 
 
 def _in_utf8(file: BufferedReader) -> Iterator[bytes]:
-    """Read lines as UTF-8; what is not valid in a wider encoding is replaced.
+    """Read lines as UTF-8; in a wider encoding invalid bytes are replaced.
 
-    Bytes that are a mark by chance are none: JSON begins with a character of ASCII.
+    Bytes count as a mark only if an ASCII character follows, with which JSON begins.
     """
     head = file.peek(8)[:8]
     encoding = next((name for bom, name in _WIDE if head.startswith(bom)), None)
@@ -78,4 +78,4 @@ def _in_utf8(file: BufferedReader) -> Iterator[bytes]:
         for line in text:
             yield line.encode()
     finally:
-        text.detach()  # who opened the file closes it
+        text.detach()  # the caller closes the file

@@ -1,6 +1,6 @@
-"""The command line: parsing words, calling the library, printing.
+"""The command line: it parses arguments, calls the library and prints.
 
-No rule of the library lives here.
+No rule of the library is here.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import sys
 
 
 def main() -> None:
-    """Run the ``strictreply`` command; say what to install when its libraries are absent."""
+    """Run the ``strictreply`` command; say what to install if its libraries are missing."""
     try:
         _run()
-    except KeyboardInterrupt:  # while the libraries are imported, or outside of a command's work
+    except KeyboardInterrupt:  # during the imports, or before or after the command's own work
         print("strictreply: interrupted", file=sys.stderr)
         sys.exit(130)  # _terminal.Status.INTERRUPTED
 
@@ -26,6 +26,6 @@ def _run() -> None:
 
         words = "The command line needs typer and rich: pip install 'strictreply[cli]'"
         print(words, file=sys.stderr)
-        sys.exit(3)  # _terminal.Status.FAILED, which typer may be needed to load
+        sys.exit(3)  # Status.FAILED; its module imports typer, which may be missing
 
     run()

@@ -1,6 +1,6 @@
-"""The commands and their options; what a command does is in the module that it imports.
+"""The commands and their options; each command imports the module that does its work.
 
-The help of a command is its docstring, or its ``help=`` where that cannot begin with one short
+The help of a command is its docstring, or its ``help=`` if the help cannot begin with one short
 line.
 """
 
@@ -29,38 +29,42 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
-    help="Nothing a model writes reaches your code until it fits the contract.",
-    epilog="Exit status: 0 fine, 1 invalid, 2 wrong usage, 3 failed, 130 interrupted, 141 when "
-    "the reader of its output left.",
+    help="Pass a model's reply to your code only if it fits the contract.",
+    epilog="Exit status: 0 success, 1 something was invalid, 2 wrong usage, 3 failed, "
+    "130 interrupted, 141 the reader of the output closed the pipe.",
 )
 
+_CHAT_URL = "An OpenAI-compatible endpoint, ending in /v1; default: OPENAI_BASE_URL."
+_CHAT_KEY = "The endpoint's key, if it needs one; default: OPENAI_API_KEY."
+ChatUrl = Annotated[str | None, Option("--base-url", help=_CHAT_URL)]
+ChatKey = Annotated[str | None, Option("--api-key", help=_CHAT_KEY)]
 BaseUrl = Annotated[
     str | None,
     Option(
-        help="An OpenAI-compatible endpoint, ending in /v1 (or OPENAI_BASE_URL); of messages one "
-        "of Anthropic's API, without /v1 (or ANTHROPIC_BASE_URL)."
+        help=f"{_CHAT_URL} With --api messages an endpoint of Anthropic's API, without /v1; "
+        "default: ANTHROPIC_BASE_URL."
     ),
 ]
 ApiKey = Annotated[
     str | None,
-    Option(help="Its key, where it needs one (or OPENAI_API_KEY; of messages ANTHROPIC_API_KEY)."),
+    Option(help=f"{_CHAT_KEY} With --api messages the default is ANTHROPIC_API_KEY."),
 ]
 ApiOption = Annotated[
     Api, Option(help="The API to use: chat completions, Responses or Anthropic's Messages.")
 ]
 Model = Annotated[
-    str | None, Option(help="The model's name; may be left out where a server has only one.")
+    str | None, Option(help="The model's name; optional if the endpoint serves only one.")
 ]
 RequestOption = Annotated[
-    str, Option(help="More of each request, as JSON: '{\"temperature\": 0}'.")
+    str, Option(help="More parameters of each request, as JSON: '{\"temperature\": 0}'.")
 ]
 ChannelOption = Annotated[
-    Channel, Option(help="Where calls are written: native tool_calls, or JSON in the text.")
+    Channel, Option(help="Where the model writes calls: in tool_calls, or as JSON in the text.")
 ]
-Retries = Annotated[int, Option(min=0, help="Corrections after the first request.")]
-Timeout = Annotated[float, Option(min=0.1, help="Seconds for one call.")]
+Retries = Annotated[int, Option(min=0, help="How often an invalid reply is retried, at most.")]
+Timeout = Annotated[float, Option(min=0.1, help="Seconds for one request.")]
 Kinds = Annotated[
-    list[str] | None, Option(help="Faults of this kind only; may be given several times.")
+    list[str] | None, Option(help="Only faults of this kind; may be given several times.")
 ]
 Port = Annotated[int, Option(min=0, max=65535, help="The port; 0 takes a free one.")]
 
@@ -78,7 +82,7 @@ Version = Annotated[
 
 @app.callback()
 def options(*, version: Version = False) -> None:
-    """Take what stands before a command."""
+    """Handle the options before a command."""
 
 
 @app.command(short_help="Watch bad replies being judged, corrected or refused.")
@@ -117,15 +121,19 @@ def serve_script(
 
 
 @app.command(
-    short_help="Make one call; the reply as JSON on stdout.",
-    help="Make one call; the reply as JSON on stdout, each attempt on stderr, status 1 when none "
-    "was valid.",
+    short_help="Make one call and print the reply as JSON.",
+    help="Make one call and print the reply as JSON.\n\n"
+    "The reply goes to stdout, each attempt to stderr. The status is 1 if no reply was valid.",
 )
 def ask(  # noqa: PLR0913 - one parameter an option
-    question: Annotated[str, Argument(help="What to ask.")],
+    question: Annotated[str, Argument(help="The text of the user's message.")],
     *,
     tools: Annotated[
-        list[str] | None, Option(help="module:attribute, or a .json file of definitions.")
+        list[str] | None,
+        Option(
+            help="Tools: module:attribute, or a .json file of definitions; may be given several "
+            "times."
+        ),
     ] = None,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
@@ -140,7 +148,7 @@ def ask(  # noqa: PLR0913 - one parameter an option
     ] = None,
     timeout: Timeout = 60.0,
     explain: Annotated[
-        bool, Option(help="On failure print every attempt, raw replies included.")
+        bool, Option(help="If the call fails, print every attempt, raw replies included.")
     ] = False,
 ) -> None:
     """Make one call; write the reply as JSON to stdout, and each attempt to stderr."""
@@ -163,7 +171,7 @@ def ask(  # noqa: PLR0913 - one parameter an option
 
 
 class RunByDefault(TyperGroup):
-    """A group of commands that is itself one: what names none of them is for ``run``."""
+    """A group of commands that runs ``run`` if its arguments name no command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put ``run`` before arguments that do not begin with a command of the group."""
@@ -177,32 +185,34 @@ batch = typer.Typer(
     cls=RunByDefault,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Ask about every row of a file, resumably.",
+    help="Send a request for every row of a file; a run can be resumed.",
 )
-app.add_typer(batch, name="batch", short_help="Ask about every row of a file.")
+app.add_typer(batch, name="batch", short_help="Send a request for every row of a file.")
 
 
 @batch.command(
     name="run",
-    short_help="Ask about every row of a file; the word run may be left out.",
-    help="Ask about every row of a file and write one result a row; the same command goes on after "
-    "any end.",
+    short_help="Send a request for every row of a file; the word run is optional.",
+    help="Send a request for every row of a file and write one result per row.\n\n"
+    "If a run ends early, run the same command again to continue.",
 )
 def run_rows(  # noqa: PLR0913 - one parameter an option
     source: Annotated[
-        Path, Argument(metavar="IN.JSONL", help="Rows as JSON lines, .gz too; - for stdin.")
+        Path, Argument(metavar="IN.JSONL", help="The rows: JSON lines, also gzipped; - for stdin.")
     ],
     *,
-    tools: Annotated[list[str] | None, Option(help="The tools, as for ask.")] = None,
-    answer: Annotated[str | None, Option(help="module:type of the answer.")] = None,
+    tools: Annotated[list[str] | None, Option(help="Tools, as for ask.")] = None,
+    answer: Annotated[str | None, Option(help="The answer's type, as module:type.")] = None,
     out: Annotated[
-        Path | None, Option(help="Results: .jsonl or .parquet; IN.results.jsonl if not given.")
+        Path | None,
+        Option(help="The results: a .jsonl or .parquet file; default: IN.results.jsonl."),
     ] = None,
     messages: Annotated[str, Option(help="The column with a row's text or messages.")] = "messages",
     prompt: Annotated[
-        str | None, Option(help="Or a template with columns in braces: 'Sort {text}'.")
+        str | None,
+        Option(help="Instead of --messages: a template with columns in braces, 'Sort {text}'."),
     ] = None,
-    system: Annotated[str | None, Option(help="The system turn of each request.")] = None,
+    system: Annotated[str | None, Option(help="The system message of each request.")] = None,
     request: RequestOption = "{}",
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
@@ -211,26 +221,26 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
     api: ApiOption = "chat",
     parallel: Annotated[bool, Option(help="Allow several calls in one reply.")] = False,
     concurrency: Annotated[
-        int, Option(min=1, help="Rows asked at once; fewer when the API is busy.")
+        int, Option(min=1, help="Rows in flight at a time; fewer while the API is busy.")
     ] = 64,
     max_retries: Retries = 3,
     deadline: Annotated[
-        float | None, Option(min=0.1, help="Seconds for all attempts of a row.")
+        float | None, Option(min=0.1, help="Seconds for all attempts of a row together.")
     ] = None,
     timeout: Timeout = 60.0,
     max_consecutive_failures: Annotated[
-        int, Option(min=1, help="Stop after so many consecutive failed rows.")
+        int, Option(min=1, help="Stop after this many consecutive failed rows.")
     ] = 100,
     price_in: Annotated[
-        float, Option(min=0, help="What a million prompt tokens cost, to show the cost.")
+        float, Option(min=0, help="The price of a million prompt tokens, to show the cost.")
     ] = 0.0,
-    price_out: Annotated[float, Option(min=0, help="What a million tokens of replies cost.")] = 0.0,
+    price_out: Annotated[float, Option(min=0, help="The price of a million reply tokens.")] = 0.0,
     prefix: Annotated[str, Option(help="A prefix for the names of the result columns.")] = "",
     restart: Annotated[
         bool, Option("--restart", help="Delete the existing results and start again.")
     ] = False,
 ) -> None:
-    """Ask about every row of a file, and write one result a row."""
+    """Send a request for every row of a file, and write one result per row."""
     # what only this command needs
     from strictreply.batch import DEFAULT_POLICY  # noqa: PLC0415
     from strictreply.cli._batch_command import (  # noqa: PLC0415
@@ -267,28 +277,32 @@ def run_rows(  # noqa: PLR0913 - one parameter an option
 
 @batch.command(
     name="validate",
-    short_help="Validate a provider's batch files, pass after pass.",
-    help="Validate the output files of a provider's batch, and write what is to be retried under "
-    "the same ids.\n\n"
-    "Each reply is checked against the tools and the response_format of its own request. "
-    "Status 1 when a request has no good reply yet, 3 when a line cannot be read or is of no "
-    "request.",
+    short_help="Validate the output files of a provider's batch API.",
+    help="Validate the output files of a provider's batch API, and write the requests to retry.\n\n"
+    "Each reply is checked against the tools and the response_format of its own request. A retry "
+    "keeps the id of its request. The status is 1 if a request has no valid reply yet, and 3 if a "
+    "line cannot be read or belongs to no request.",
 )
 def validate_outputs(
     outputs: Annotated[
-        list[Path], Argument(help="All output and error files so far, pass after pass.")
+        list[Path], Argument(help="All output and error files so far, the first pass first.")
     ],
     *,
     requests: Annotated[
         list[Path], Option(help="The requests of the first pass; may be given several times.")
     ],
-    out: Annotated[Path | None, Option(dir_okay=False, help="Write one result a request.")] = None,
-    retry_file: Annotated[
-        Path | None, Option(dir_okay=False, help="Write the requests of the next pass.")
+    out: Annotated[
+        Path | None, Option(dir_okay=False, help="Write one result per request to this file.")
     ] = None,
-    tools: Annotated[list[str] | None, Option(help="The tools, if the requests have none.")] = None,
+    retry_file: Annotated[
+        Path | None, Option(dir_okay=False, help="Write the next requests to this file.")
+    ] = None,
+    tools: Annotated[
+        list[str] | None, Option(help="Tools, as for ask, if the requests have none.")
+    ] = None,
     answer: Annotated[
-        str | None, Option(help="module:type of the answer, if the requests have none.")
+        str | None,
+        Option(help="The answer's type, as module:type, if the requests have none."),
     ] = None,
     max_retries: Retries = 3,
 ) -> None:
@@ -309,47 +323,50 @@ def validate_outputs(
 
 
 @app.command(
-    short_help="Measure which way of asking again fixes a model's bad replies.",
-    help="Ask about every row once, and for each bad reply once more in each style; print how "
-    "often it helped, with intervals. The same command goes on after any end.\n\n"
-    "A row is a JSON line with its text or messages, and a task to count by if it likes. Status 3 "
-    "when a call failed; what was measured is printed all the same.",
+    short_help="Measure which style of retry fixes a model's invalid replies.",
+    help="Measure which style of retry fixes a model's invalid replies.\n\n"
+    "Each row is sent once. An invalid reply is then retried once in each style. The report says "
+    "how often each style gave a valid reply, with confidence intervals. If a run ends early, run "
+    "the same command again to continue.\n\n"
+    "A row is a JSON line with a text or messages, and optionally a task to group the counts by. "
+    "The status is 3 if a call failed; the report is printed in any case.",
 )
 def measure(  # noqa: PLR0913 - one parameter an option
     source: Annotated[
-        Path, Argument(metavar="ROWS.JSONL", help="Rows as JSON lines, .gz too; - for stdin.")
+        Path,
+        Argument(metavar="ROWS.JSONL", help="The rows: JSON lines, also gzipped; - for stdin."),
     ],
     *,
-    tools: Annotated[list[str] | None, Option(help="The tools, as for ask.")] = None,
-    answer: Annotated[str | None, Option(help="module:type of the answer.")] = None,
+    tools: Annotated[list[str] | None, Option(help="Tools, as for ask.")] = None,
+    answer: Annotated[str | None, Option(help="The answer's type, as module:type.")] = None,
     styles: Annotated[
-        str, Option(help="Styles to compare, separated by commas; all when not given.")
+        str, Option(help="The styles to compare, separated by commas; default: all.")
     ] = "",
     plain: Annotated[
-        bool, Option(help="Send no response_format, but in the style constrained.")
+        bool, Option(help="Send response_format only in the style constrained.")
     ] = False,
     journal: Annotated[
         Path | None,
-        Option(dir_okay=False, help="The raw responses; ROWS.measured.jsonl if not given."),
+        Option(dir_okay=False, help="The file of raw responses; default: ROWS.measured.jsonl."),
     ] = None,
     seed: Annotated[
-        int | None, Option(help="The seed of the first request; it counts on from there.")
+        int | None, Option(help="The seed of the first request; later requests count up from it.")
     ] = None,
     request: RequestOption = "{}",
-    base_url: BaseUrl = None,
-    api_key: ApiKey = None,
+    base_url: ChatUrl = None,
+    api_key: ChatKey = None,
     model: Model = None,
     channel: ChannelOption = "native",
-    concurrency: Annotated[int, Option(min=1, help="Rows asked at once.")] = 4,
-    max_rows: Annotated[int | None, Option(min=1, help="Measure only so many rows.")] = None,
+    concurrency: Annotated[int, Option(min=1, help="Rows in flight at a time.")] = 4,
+    max_rows: Annotated[int | None, Option(min=1, help="Measure only this many rows.")] = None,
     max_seconds: Annotated[
-        float | None, Option(min=0.1, help="Begin no row after so many seconds.")
+        float | None, Option(min=0.1, help="Start no new row after this many seconds.")
     ] = None,
     timeout: Timeout = 60.0,
     as_json: Annotated[bool, Option("--json", help="Print everything as one JSON object.")] = False,
     html: Annotated[Path | None, Option(dir_okay=False, help="Also write an HTML page.")] = None,
 ) -> None:
-    """Measure which way of asking again fixes a model's bad replies."""
+    """Measure which style of retry fixes a model's invalid replies."""
     # what only this command needs
     from strictreply.cli._declared import Endpoint, declaration  # noqa: PLC0415
     from strictreply.cli._measure_command import run_measure  # noqa: PLC0415
@@ -378,27 +395,30 @@ def measure(  # noqa: PLR0913 - one parameter an option
 
 @app.command(
     short_help="Validate recorded replies offline.",
-    help="Judge recorded replies offline by their tools, and count what ledgers say of theirs; "
-    "status 1 when any is invalid, 3 when any is unreadable.",
+    help="Validate recorded replies offline against their tools, and count them.\n\n"
+    "The replies of a ledger count with the verdict that the ledger has. The status is 1 if a "
+    "reply is invalid, and 3 if a line cannot be read.",
 )
 def check(
     files: Annotated[
-        list[Path], Argument(help="JSONL files of recordings or a ledger, .gz too; - for stdin.")
+        list[Path],
+        Argument(help="JSONL files of recordings or ledgers, also gzipped; - for stdin."),
     ],
     *,
     tools: Annotated[
-        list[str] | None, Option(help="Tools for recordings that name none; a ledger needs none.")
+        list[str] | None,
+        Option(help="Tools, as for ask, for recordings without tools; a ledger needs none."),
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as one JSON object.")] = False,
     jobs: Annotated[
-        int | None, Option(min=1, help="Processes; one a processor when not given.")
+        int | None, Option(min=1, help="How many processes to use; default: one per processor.")
     ] = None,
     html: Annotated[Path | None, Option(dir_okay=False, help="Also write an HTML page.")] = None,
     fail_on: Annotated[
-        Literal["empty"] | None, Option(help="empty: a file without a reply is a failure, too.")
+        Literal["empty"] | None, Option(help="empty: a file without replies is a failure, too.")
     ] = None,
 ) -> None:
-    """Judge recorded replies offline against their tools."""
+    """Validate recorded replies offline against their tools."""
     from strictreply.cli._check_command import run_check  # noqa: PLC0415
 
     run_check(
@@ -413,7 +433,7 @@ def check(
 
 @app.command(short_help="Print the published JSON Schemas.")
 def schema(
-    name: Annotated[str | None, Argument(help="One schema; all of them when not given.")] = None,
+    name: Annotated[str | None, Argument(help="The name of one schema; default: all.")] = None,
 ) -> None:
     """Print the JSON Schemas of replies, issues and attempts, for programs in any language."""
     schemas = published_schemas()
@@ -425,24 +445,27 @@ def schema(
 
 @app.command(
     name="lint",
-    short_help="Show what providers refuse or drop of your schemas.",
-    help="Show what providers refuse, drop and enforce of your tools' schemas, and what to write "
-    "instead; status 1 when one of them would be refused. Nothing is sent.",
+    short_help="Show what providers reject or ignore in your schemas.",
+    help="Show what providers reject, ignore and enforce in the schemas of your tools, and what to "
+    "write instead.\n\n"
+    "Nothing is sent. The status is 1 if a provider would reject a schema.",
 )
 def lint(
     tools: Annotated[
         list[str] | None,
-        Argument(help="module:attribute, or a .json file of definitions; any number of them."),
+        Argument(help="Tools: module:attribute, or a .json file of definitions."),
     ] = None,
     *,
-    answer: Annotated[str | None, Option(help="The answer too, as module:type.")] = None,
+    answer: Annotated[
+        str | None, Option(help="Also the answer's schema: its type, as module:type.")
+    ] = None,
     providers: Annotated[
         str | None,
-        Option("--for", metavar="NAMES", help="Providers, separated by commas; all by default."),
+        Option("--for", metavar="NAMES", help="Providers, separated by commas; default: all."),
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Show what providers make of schemas."""
+    """Show what providers reject, ignore and enforce in schemas."""
     from strictreply.cli._lint_command import run_lint  # noqa: PLC0415
 
     run_lint(tools or [], answer, providers, as_json=as_json)
@@ -450,46 +473,54 @@ def lint(
 
 @app.command(
     short_help="Run an app against every malformed reply.",
-    help="Run an app once per malformed reply of the catalogue; status 1 when it did not survive "
-    "them all, 3 when nobody can see whether it did.\n\n"
-    "The faults are made from the tools that the app's own request declares, by chat completions, "
-    "by Responses or by Anthropic's Messages. Nothing leaves this machine.",
+    help="Run an app once per malformed reply of the catalogue, and report what it did.\n\n"
+    "The faults are made from the tools that the app's own requests declare, over chat "
+    "completions, Responses or Anthropic's Messages. Nothing leaves this machine.\n\n"
+    "The status is 1 if the app did not survive them all, and 3 if that cannot be determined.",
 )
 def probe(  # noqa: PLR0913 - one parameter an option
     *,
     app: Annotated[
-        str | None, Option(help="module:callable, called with the base URL if it takes one.")
+        str | None,
+        Option(help="The app: module:callable. It is called with the base URL if it takes one."),
     ] = None,
     endpoint: Annotated[
-        str | None, Option(help="Or a running HTTP service on loopback, to POST to.")
+        str | None,
+        Option(help="Instead of --app: the URL of a running service on loopback, to POST to."),
     ] = None,
     listen: Annotated[
-        int | None, Option(min=1, max=65535, help="The port of the endpoint's base URL.")
+        int | None,
+        Option(min=1, max=65535, help="The port at which the service expects the model."),
     ] = None,
-    body: Annotated[str, Option(help="The JSON to send to the endpoint.")] = "{}",
+    body: Annotated[str, Option(help="The JSON to POST to the service.")] = "{}",
     tools: Annotated[
-        list[str] | None, Option(help="Tools that only the prompt names, as for ask.")
+        list[str] | None,
+        Option(help="Tools, as for ask, if only the app's prompt describes them."),
     ] = None,
     answer: Annotated[
-        str | None, Option(help="module:type of an answer that only the prompt names.")
+        str | None,
+        Option(help="The answer's type, as module:type, if only the app's prompt describes it."),
     ] = None,
-    good: Annotated[str | None, Option(help="JSON: good arguments, or a good answer.")] = None,
+    good: Annotated[
+        str | None, Option(help="Arguments, or an answer, that the app accepts, as JSON.")
+    ] = None,
     ran: Annotated[
         list[str] | None,
-        Option(help="A function of the app that acts on a call, if not named as its tool."),
+        Option(help="The function of the app that runs a call, if its name is not the tool's."),
     ] = None,
     kind: Kinds = None,
     fault: Annotated[
-        list[str] | None, Option(help="This fault only; may be given several times.")
+        list[str] | None, Option(help="Only this fault; may be given several times.")
     ] = None,
     clean: Annotated[
-        list[str] | None, Option(help="module:Class of an exception that is not a crash.")
+        list[str] | None,
+        Option(help="module:Class of an exception that does not count as a crash."),
     ] = None,
     timeout: Annotated[
         float, Option(min=0.1, help="Seconds after which a run counts as hung.")
     ] = 10.0,
     max_requests: Annotated[
-        int, Option(min=1, help="Requests after which a run is an endless loop.")
+        int, Option(min=1, help="Requests after which a run counts as an endless loop.")
     ] = 64,
     jobs: Annotated[
         int, Option(min=1, max=64, help="Worker processes, each with a server of its own.")
@@ -497,11 +528,15 @@ def probe(  # noqa: PLR0913 - one parameter an option
     as_json: Annotated[
         Path | None, Option("--json", dir_okay=False, help="Write the report as JSON.")
     ] = None,
-    junit: Annotated[Path | None, Option(dir_okay=False, help="Write it as JUnit XML.")] = None,
-    html: Annotated[Path | None, Option(dir_okay=False, help="Write it as an HTML page.")] = None,
+    junit: Annotated[
+        Path | None, Option(dir_okay=False, help="Write the report as JUnit XML.")
+    ] = None,
+    html: Annotated[
+        Path | None, Option(dir_okay=False, help="Write the report as an HTML page.")
+    ] = None,
     baseline: Annotated[
         Path | None,
-        Option(dir_okay=False, help="An earlier --json report: only what is new fails."),
+        Option(dir_okay=False, help="An earlier --json report: only new findings fail."),
     ] = None,
 ) -> None:
     """Run an app once per malformed reply of the catalogue."""
@@ -536,16 +571,17 @@ def probe(  # noqa: PLR0913 - one parameter an option
 @app.command(
     name="faults",
     short_help="List the catalogue of malformed replies.",
-    help="List the catalogue of malformed replies, or show what one of them looks like and what "
-    "the strict gate says.",
+    help="List the catalogue of malformed replies, or show one of them.\n\n"
+    "--show prints the reply, and the issues that a strict contract reports.",
 )
 def faults(
     *,
     kind: Kinds = None,
     tools: Annotated[
-        list[str] | None, Option(help="What --show makes the fault from, as for ask.")
+        list[str] | None,
+        Option(help="Tools, as for ask, from which --show makes the fault; default: a sample."),
     ] = None,
-    show: Annotated[str | None, Option(metavar="NAME", help="Show what one fault serves.")] = None,
+    show: Annotated[str | None, Option(metavar="NAME", help="Show one fault.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """List the catalogue of malformed replies, or show one of them."""
@@ -560,6 +596,6 @@ def faults(
 
 
 def run() -> None:
-    """Run the command; where the output cannot be written, it ends."""
+    """Run the command; end it if its output cannot be written."""
     with guarded_output():
         app()

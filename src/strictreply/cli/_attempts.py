@@ -1,4 +1,4 @@
-"""Attempts and faults as they are shown in a terminal."""
+"""Attempts and faults as the terminal shows them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strictreply.testing.recordings import excerpt
 from strictreply.wires import wire_named
 
 MAX_SHOWN_CHARS = 240
-HANGING = 8  # columns before the words: two spaces and a label
+HANGING = 8  # columns before the text: two spaces and a label
 shortened = partial(capped, limit=MAX_SHOWN_CHARS)
 _IN_CALL = re.compile(
     r"/tool_calls/(?P<index>\d+)/function/(?P<member>arguments|name)(?P<rest>/.*)?"
@@ -50,9 +50,9 @@ class Live:
             self.line("wrong", described(issue, raw, api), "yellow")
 
     def line(self, label: str, words: str, style: str = "default") -> None:
-        """Print ``words`` beside their label, hanging when they take several lines.
+        """Print ``words`` after their label; further lines are indented.
 
-        No control character in them has an effect.
+        Control characters are escaped.
         """
         lead = f"  {label}".ljust(HANGING)
         text = Text(printable_lines(words), style=style)
@@ -64,25 +64,22 @@ class Live:
 
 
 def described(issue: Issue, raw: JSON, api: str) -> str:
-    """Describe a fault on one line: its code, its place, the rule, and what came.
-
-    The place is as a person would name it.
-    """
+    """Describe a fault on one line: its code, its place, the rule, and the wrong value."""
     at = place(issue.path, raw, api)
     found = f" (got {issue.found})" if issue.found else ""
     return f"{issue.code}{f' at {at}' if at else ''}: {issue.message}{found}"
 
 
 def place(path: str, raw: JSON, api: str) -> str:
-    """Describe a place in a reply as a person would name it.
+    """Return a short name of a place in a reply.
 
-    It is ``search /limit`` instead of ``/tool_calls/0/function/arguments/limit``.
+    ``/tool_calls/0/function/arguments/limit`` becomes ``search /limit``.
     """
     inside = _IN_CALL.fullmatch(path)
     if inside is None:
         return path
     if inside["member"] == "name":
-        return ""  # the code says that it is about the tool
+        return ""  # the code already says that the tool is wrong
 
     draft = wire_named(api).draft_in(raw) or Draft()
     index = int(inside["index"])

@@ -1,4 +1,4 @@
-"""``strictreply batch``: a file of rows asked about, resumably; a provider's batch files judged."""
+"""``strictreply batch``: run over a file of rows; validate a provider's batch files."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from strictreply.core.text import printable
 
 MAX_LISTED = 20  # lines that cannot be read
 _GOOD = frozenset({"ok", "fixed"})
-_TOLD_SECONDS = 10.0  # between two lines, where there is no terminal
+_LINE_SECONDS = 10.0  # between two lines of progress without a terminal
 
 
 def file_run(source: Path, out: Path | None, **settings: Any) -> FileRun:
-    """Make a run over a file of rows; files that cannot be its own end the command."""
+    """Make a run over a file of rows; end the command if its files cannot be used."""
     try:
         return FileRun(source, out, option="--{}".format, **settings)
     except (ContractError, ImportError) as error:
@@ -39,7 +39,7 @@ def file_run(source: Path, out: Path | None, **settings: Any) -> FileRun:
 
 
 def open_rows(run: FileRun) -> None:
-    """Read the first row; what does not fit it ends the command."""
+    """Read the first row; end the command if it cannot be read or lacks a column."""
     try:
         run.open()
     except ContractError as error:
@@ -49,17 +49,17 @@ def open_rows(run: FileRun) -> None:
 
 
 def keywords_of(endpoint: Endpoint, request: str) -> JSONObject:
-    """Return the keywords of each request; ends the command at a wrong ``--request``."""
+    """Return the keywords of each request; end the command if ``--request`` is wrong."""
     return endpoint.request(request, ("api", "model", *signature(rows).parameters))
 
 
 def run_batch(
     run: FileRun, ask: Callable[..., None], *, prices: tuple[float, float] | None
 ) -> None:
-    """Ask about every row of a file that has no result of this run yet, and show how far it is.
+    """Send a request for every row without a result, and show the progress.
 
-    ``ask`` is the run's method with its settings. ``prices`` are those of a million tokens, of
-    prompts and of replies; None when unknown.
+    ``ask`` is the run's method with its settings. ``prices`` are the prices of a million prompt
+    tokens and of a million reply tokens; None if unknown.
     """
     watch = Watch(run, prices)
     try:
@@ -79,7 +79,7 @@ def run_batch(
 
 
 class Watch:
-    """Shows on stderr how far a run is, and at its end what it came to."""
+    """Shows the progress of a run on stderr, and summarises its results."""
 
     def __init__(self, run: FileRun, prices: tuple[float, float] | None) -> None:
         self._run = run
@@ -100,27 +100,27 @@ class Watch:
             self._bar.stop()
 
     def begin(self) -> None:
-        """Begin to show; nothing is shown of a run that is complete."""
+        """Start to show progress; a run that is complete never calls this."""
         self._bar.start()
         self._began = time.monotonic()
-        self._next_shown = self._began + (_TOLD_SECONDS if self._bar.disable else 0)
+        self._next_shown = self._began + (_LINE_SECONDS if self._bar.disable else 0)
         self._bar.add_task("", total=self._run.total)
 
     def show(self, limit: int) -> None:
-        """Show how far the run is, when it is time to.
+        """Show the progress, unless it was shown a moment ago.
 
-        ``limit`` is how many rows are asked about at once.
+        ``limit`` is the number of rows in flight at a time.
         """
         now = time.monotonic()
         if now < self._next_shown:
             return
 
-        self._next_shown = now + (_TOLD_SECONDS if self._bar.disable else 0.1)
+        self._next_shown = now + (_LINE_SECONDS if self._bar.disable else 0.1)
 
         run = self._run
         left = "" if run.total is None else f", about {max(0, run.total - run.done)} left"
         rate = (run.done - run.begun_with) / max(now - self._began, 1e-9)
-        line = f"{self.rows}{left}, {rate:.0f} rows/s, {limit} at once{self._counts()}"
+        line = f"{self.rows}{left}, {rate:.0f} rows/s, {limit} in flight{self._counts()}"
 
         if self._bar.disable:
             self._screen.print(line)
@@ -129,21 +129,21 @@ class Watch:
 
     @property
     def rows(self) -> str:
-        """The rows that have a result, counted."""
+        """The number of rows that have a result, with its noun."""
         return counted(self._run.done, "row", "rows")
 
     def summary(self) -> list[str]:
-        """Return the lines that say what the run came to."""
+        """Return the lines that summarise the run."""
         run = self._run
         found = [f"{self.rows}{self._counts()}; {run.out}"]
 
         if run.api_failed:
             failed = counted(run.api_failed, "row", "rows")
-            found.append(f"{failed} failed at the API: the same command retries them")
+            found.append(f"{failed} failed at the API; run the same command again to retry them")
 
         for reason, _ in run.unasked.most_common(1):
             unasked = counted(run.unasked.total(), "row", "rows")
-            found.append(f"{unasked} could not be asked, most often since {reason}")
+            found.append(f"{unasked} not sent; the most frequent reason: {reason}")
 
         return list(map(printable, found))
 
@@ -187,11 +187,11 @@ def run_validation(
     found = ", ".join(f"{statuses[name]} {name}" for name in STATUSES if name in statuses)
     typer.echo(f"{counted(counts.requests, 'request', 'requests')}: {found or 'none'}")
 
-    surplus = "outputs left over: they are there twice, or came after the end of their row"
+    surplus = "outputs left over: duplicates, or outputs of rows that had already ended"
     for count, words in (
         (counts.again, "to retry"),
         (counts.missing, "without any output"),
-        (counts.unknown, "outputs of no request"),
+        (counts.unknown, "outputs that belong to no request"),
         (counts.surplus, surplus),
     ):
         if count:

@@ -1,6 +1,6 @@
-"""``strictreply check``: recorded replies judged offline.
+"""``strictreply check``: validate recorded replies offline.
 
-It counts them by tool, model and issue code, and shows the first examples of each fault.
+It counts them by tool, model and issue code, and shows the first place of each fault.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ def run_check(
     fail_on_empty: bool,
     page: Path | None,
 ) -> None:
-    """Judge every reply in the files by the sources of ``tools``.
+    """Judge every reply in the files by the tools from the sources ``tools``.
 
-    After Ctrl-C the counts so far are shown.
+    After Ctrl-C the counts so far are printed.
     """
-    declare(tools)  # a wrong declaration ends the command before any file is opened
+    declare(tools)  # end the command at a wrong declaration before any file is opened
     refuse_paths(files, html=page)
 
     if page is not None and not page.absolute().parent.is_dir():
         fail(f"{page}: the folder {page.parent} does not exist")
 
     def tell(reply: JSONObject) -> None:
-        # as it is found, so that no reply is kept
+        # immediately, so that no reply stays in memory
         comma = ", " if tally.invalid > 1 else ""
         typer.echo(comma + printable_json(json.dumps(reply)), nl=False)
 
@@ -64,7 +64,7 @@ def run_check(
 
     with (
         suppress(KeyboardInterrupt),
-        # of tools that others declared once
+        # the tools of old recordings cannot be changed, so warnings about them do not help
         warnings.catch_warnings(action="ignore", category=ContractWarning),
         _progress(files) as on_line,
     ):
@@ -93,7 +93,7 @@ def run_check(
 
 @contextmanager
 def _progress(files: Sequence[Path]) -> Generator[Callable[[Path, int], None]]:
-    """Show a bar for each file on stderr; gives what tells it the position in a file."""
+    """Show a bar for each file on stderr; yield the function that moves it."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -114,9 +114,9 @@ def _progress(files: Sequence[Path]) -> Generator[Callable[[Path, int], None]]:
 
 
 def _end(tally: ReplyTally, *, fail_on_empty: bool) -> None:
-    """End the command with the status for what was found."""
+    """End the command with the status of the result."""
     if not tally.complete:
-        fail("interrupted: the counts cover what was read so far", Status.INTERRUPTED)
+        fail("interrupted; the counts cover the lines read so far", Status.INTERRUPTED)
     if tally.invalid:
         raise typer.Exit(Status.INVALID)
     if tally.unreadable or not tally.replies or (fail_on_empty and tally.empty):

@@ -1,7 +1,4 @@
-"""What the options of a command declare.
-
-That is the endpoint that is called, and tools and answers from files and modules.
-"""
+"""Read what the options of a command declare: an endpoint, tools and answers."""
 
 from __future__ import annotations
 
@@ -27,24 +24,24 @@ from strictreply.wires import Api
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """The client library of an API, and the public API that it asks."""
+    """The client library of an API, and the public API that it calls by default."""
 
     package: str
-    """The package of the library; its environment variables begin with that, in capitals."""
+    """The library's package; in capitals it is the prefix of its environment variables."""
     client: str
-    """The class of its sync client; that of the async one begins with ``Async``."""
+    """The class of the sync client; the async client's class has the prefix ``Async``."""
     error: str
-    """The class from which its exceptions are derived."""
+    """The base class of the library's exceptions."""
     name: str
-    """What the public API is called."""
+    """The name of the public API in messages."""
     demanded: Mapping[str, Any]
-    """What the API demands of each request, beside its model and its messages."""
+    """Parameters that the API requires in each request in addition to model and messages."""
     token: str = ""
-    """The environment variable of a token that the library finds by itself; empty for none."""
+    """The environment variable of a token that the library reads by itself; empty for none."""
 
     @property
     def library(self) -> ModuleType:
-        """The library; ends the command where it is not installed."""
+        """The library; the command ends if it is not installed."""
         try:
             return load(self.package)
         except ImportError as error:
@@ -68,24 +65,24 @@ _ANTHROPIC: Final = Provider(
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where calls go; None for options that were not given."""
+    """The server that a command calls; None for an option that was not given."""
 
     base_url: str | None = None
     """The address of the server."""
     api_key: str | None = None
-    """Its key."""
+    """The server's key."""
     model: str | None = None
     """The name of the model."""
     timeout: float = 60.0
-    """Seconds for one call."""
+    """Seconds for one request."""
     provider: Provider = _OPENAI
-    """The library that calls."""
+    """The client library."""
 
     @classmethod
     def of(
         cls, api: Api, base_url: str | None, api_key: str | None, model: str | None, timeout: float
     ) -> Self:
-        """Return the endpoint of an API by options, and by the variables of its library."""
+        """Return an API's endpoint, from the options or else the library's variables."""
         provider = _ANTHROPIC if api == "messages" else _OPENAI
         return cls(
             base_url or os.environ.get(provider.variable("BASE_URL")) or None,
@@ -106,15 +103,15 @@ class Endpoint:
         return bool(os.environ.get(self.provider.token))
 
     def _refuse_options(self) -> None:
-        """End the command at options that no client can be made of.
+        """End the command if no client can be made from the options.
 
-        Only the public API demands a key.
+        Only the public API requires a key.
         """
         key = self.provider.variable("API_KEY")
         if self.base_url is None and self.api_key is None and not self._has_token:
             fail(
-                f"set {key}, or pass --base-url (or {self.provider.variable('BASE_URL')}) "
-                "of a server that needs no key"
+                f"set {key}; for a server that needs no key pass --base-url, or set "
+                f"{self.provider.variable('BASE_URL')}"
             )
 
         if self.base_url is None and self.model is None:
@@ -125,7 +122,7 @@ class Endpoint:
 
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             fail(
-                f"the API key (--api-key or {key}) holds a character that no HTTP header can carry"
+                f"the API key (--api-key or {key}) has a character that an HTTP header cannot have"
             )
 
         refuse_broken(self.model or "", "--model")
@@ -133,13 +130,13 @@ class Endpoint:
     def connect(self) -> tuple[Any, str]:
         """Make the SDK's client and choose the model."""
         self._refuse_options()
-        # a second of import, for the commands that call
+        # its import takes a second, so only the commands that call pay it
         library = self.provider.library
 
         try:
             client = getattr(library, self.provider.client)(**self._options())
         except Exception as error:  # noqa: BLE001
-            # the SDK's HTTP library, which may be one of two, reads the address
+            # the SDK's HTTP library reads the address; which library that is depends on the SDK
             reason = str(error) if self.name == self.base_url else type(error).__name__
             fail(f"--base-url {self.name}: {reason}")
 
@@ -152,29 +149,26 @@ class Endpoint:
             fail(f"{self.name} did not list its models: {_said(error)}", Status.FAILED)
 
         if len(served) != 1:
-            fail(f"pass --model; {self.name} serves {', '.join(served[:10]) or 'none'}")
+            fail(f"pass --model; {self.name} serves {', '.join(served[:10]) or 'no models'}")
 
         return client, served[0]
 
     def asynchronous(self) -> object:
-        """Make the SDK's async client of an endpoint that :meth:`connect` has tried."""
+        """Make the SDK's async client, after :meth:`connect` has checked the options."""
         make = getattr(self.provider.library, f"Async{self.provider.client}")
         return make(**self._options())
 
     def request(self, more: str, taken: Sequence[str]) -> JSONObject:
-        """Read ``--request``, and add what the API demands of each request.
+        """Read ``--request``, and add the parameters that the API requires.
 
-        Ends the command when it is not a JSON object, or holds what is ``taken``.
+        The command ends if it is not a JSON object, or has a parameter in ``taken``.
         """
         value = read_json(more, "--request")
         if not isinstance(value, dict):
             fail("--request is not a JSON object")
 
         if already := value.keys() & set(taken):
-            fail(
-                f"--request: {min(already)} is set by an option, or not allowed; "
-                "pass other parameters of the API"
-            )
+            fail(f"--request: {min(already)} is set by the command or not supported; remove it")
 
         return {**self.provider.demanded, **value}
 
@@ -183,19 +177,19 @@ class Endpoint:
         if self.api_key is None and self._has_token:
             return options
 
-        # for a local server without a key: the SDK insists on one
+        # the SDK requires a key, also for a local server without one
         return options | {"api_key": self.api_key or "none"}
 
     def told(self, error: TransportFailed) -> str:
-        """Report in one line what became of the calls."""
+        """Describe a failed call in one line."""
         words = f": {_said(error.cause)}" if error.cause is not None else ""
         return f"{self.name}: {str(error).splitlines()[0]}{words}"
 
 
 def _said(cause: BaseException) -> str:
-    """Return what the server, or else the operating system, said, without credentials.
+    """Return the message of the server, or else of the operating system, without credentials.
 
-    It has at most 300 characters.
+    The message is cut at 300 characters.
     """
     body = getattr(cause, "body", None)
     message = peek(peek(body, "error") or body, "message")
@@ -210,14 +204,14 @@ def _said(cause: BaseException) -> str:
 
 
 def declare(sources: Sequence[str], **declared: Any) -> Contract:
-    """Make the contract of the tools in ``sources``; a wrong declaration ends the command."""
+    """Make the contract of the tools in ``sources``; end the command if they are wrong."""
     return _compiled(sources, tools=load_all(sources), **declared)
 
 
 def declare_one(sources: Sequence[str], answer: str | None, **declared: object) -> Contract:
     """Make the contract of tools, of an answer ``module:type``, or of both.
 
-    Without either the command ends.
+    The command ends if both are missing.
     """
     return _compiled(sources, **declaration(sources, answer), **declared)
 
@@ -230,32 +224,29 @@ def _compiled(sources: Sequence[str], **declared: Any) -> Contract:
 
 
 def declaration(sources: Sequence[str], answer: str | None) -> dict[str, Any]:
-    """Load what declares a contract: ``tools``, and ``answer`` where one is given.
+    """Load a contract's keywords: ``tools``, and ``answer`` if it is given.
 
-    Without either the command ends.
+    The command ends if both are missing.
     """
     if answer is None and not sources:
-        fail("pass --tools or --answer: what a reply may be")
+        fail("pass --tools or --answer, to say what a valid reply is")
 
     kind = {} if answer is None else {"answer": load_tools(answer, "--answer")[0]}
     return {"tools": load_all(sources), **kind}
 
 
 def load_all(sources: Sequence[str]) -> list[object]:
-    """Load the tools of all ``--tools``, in their order."""
+    """Load the tools of every ``--tools`` option, in order."""
     return [tool for source in sources for tool in load_tools(source)]
 
 
 def load_tools(source: str, option: str = "--tools") -> list[object]:
-    """Load tools from ``module:attribute``, or from a JSON file.
-
-    The file has one or several definitions, in the form of OpenAI or of MCP.
-    """
+    """Load tools from ``module:attribute``, or from a JSON file of tool definitions."""
     if source.endswith(".json"):
         try:
             found = json.loads(Path(source).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            # the words of an OSError name the file again
+            # str() of an OSError would name the file a second time
             reason = f"not JSON: {error}"
             if isinstance(error, OSError) and error.strerror:
                 reason = error.strerror
@@ -274,7 +265,7 @@ def load_tools(source: str, option: str = "--tools") -> list[object]:
         try:
             found = getattr(importlib.import_module(module), attribute)
         except (Exception, SystemExit) as error:  # noqa: BLE001
-            # the user's module may raise anything when it is imported
+            # importing the user's module may raise anything
             fail(f"{option} {source}: {type(error).__name__}: {error}")
 
     return list(found) if isinstance(found, list | tuple) else [found]

@@ -1,4 +1,4 @@
-"""``strictreply lint``: what providers make of a program's own schemas."""
+"""``strictreply lint``: report what providers do with a program's schemas."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: ""}
 def run_lint(
     sources: Sequence[str], answer: str | None, providers: str | None, *, as_json: bool
 ) -> None:
-    """Print what ``providers``, separated by commas, make of tools and of an answer.
+    """Print what ``providers``, separated by commas, do with the schemas of tools and an answer.
 
-    None for the providers means all of them. Ends with ``Status.INVALID`` where a schema would be
-    refused.
+    None for the providers means all of them. The status is ``Status.INVALID`` if a provider would
+    reject a schema.
     """
     if not sources and answer is None:
-        fail("pass tools or --answer: which schemas there are")
+        fail("pass tools or --answer, to say which schemas to report on")
 
     report = _report(sources, answer, providers)
     if as_json:

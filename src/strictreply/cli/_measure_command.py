@@ -1,4 +1,4 @@
-"""``strictreply measure``: first replies, and what each style of asking again came to."""
+"""``strictreply measure``: count first replies, and how often each style of retry fixes them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from strictreply.testing.recovery import recovery_page
 
 
 class _Watch:
-    """Shows on stderr how far a measurement is: a bar on a terminal, else a line for each row."""
+    """Shows progress on stderr: a bar on a terminal, otherwise a line for each row."""
 
     def __init__(self) -> None:
         self._screen = console(stderr=True)
@@ -40,7 +40,7 @@ class _Watch:
     def show(self, progress: Measured) -> None:
         self.rows = progress.rows
         line = (
-            f"{counted(progress.rows, 'row', 'rows')} of {progress.of}, {progress.bad} bad, "
+            f"{counted(progress.rows, 'row', 'rows')} of {progress.of}, {progress.bad} invalid, "
             f"{counted(progress.requests, 'request', 'requests')}, {progress.failed} failed"
         )
         if self.bar.disable:
@@ -62,12 +62,12 @@ def run_measure(
     as_json: bool,
     page: Path | None,
 ) -> None:
-    """Measure the rows of a file, and print what was found.
+    """Measure the rows of a file, and print the report.
 
-    ``page`` is where it is written as HTML, too.
+    ``page`` is the file that also gets the report as HTML.
     """
     if source == STDIN and journal is None:
-        fail("pass --journal: for rows from stdin there is no default")
+        fail("pass --journal, which has no default for rows from stdin")
 
     kept = _journal_of(source) if journal is None else journal
     refuse_paths([source], journal=kept, html=page)
@@ -92,20 +92,21 @@ def run_measure(
         fail(f"{error}; run the same command again to continue", Status.FAILED)
     except KeyboardInterrupt:
         done = counted(watch.rows, "row", "rows")
-        fail(f"interrupted after {done}; run the same command again to go on", Status.INTERRUPTED)
+        words = f"interrupted after {done}; run the same command again to continue"
+        fail(words, Status.INTERRUPTED)
 
-    _tell(report, as_json=as_json, page=page)
+    _write_report(report, as_json=as_json, page=page)
     if report.failures or not report.rows:
-        told = sum(report.failures.values())
+        failed = sum(report.failures.values())
         fail(
-            f"{counted(told, 'call', 'calls')} to {endpoint.name} failed; "
+            f"{counted(failed, 'call', 'calls')} to {endpoint.name} failed; "
             "run the same command again to repeat them",
             Status.FAILED,
         )
 
 
-def _tell(report: MeasureReport, *, as_json: bool, page: Path | None) -> None:
-    """Print a report, and write it as a page where one is wanted."""
+def _write_report(report: MeasureReport, *, as_json: bool, page: Path | None) -> None:
+    """Print a report, and write it as a page if one is wanted."""
     if as_json:
         echo_json(report.to_dict())
     else:
@@ -124,12 +125,12 @@ def _journal_of(source: Path) -> Path:
 
 
 def _rows(source: Path) -> Iterator[Any]:
-    """Read the rows; a line that is none ends the command."""
+    """Read the rows; end the command at a line that is not a row."""
     try:
         for number, line, _ in open_lines(source):
             row = json.loads(line)
             if not isinstance(row, str | dict):
-                fail(printable(f"line {number} of {source} is not a text or a JSON object"))
+                fail(printable(f"line {number} of {source} is neither a text nor a JSON object"))
 
             yield row
     except OSError as error:

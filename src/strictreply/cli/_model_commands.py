@@ -36,9 +36,9 @@ def run_ask(
     request: JSONObject,
     explain: bool,
 ) -> None:
-    """Ask once, and print the reply on stdout as ASCII JSON, each attempt on stderr.
+    """Make one call; print the reply to stdout as ASCII JSON, and each attempt to stderr.
 
-    With ``explain`` a failure is printed with every attempt.
+    With ``explain`` a failed call also prints the full story of every attempt.
     """
     refuse_broken(text, "the question")
 
@@ -49,8 +49,8 @@ def run_ask(
 
         try:
             with strict:
-                asked = {**request, "messages": [{"role": "user", "content": text}]}
-                reply = strict.reply(model=model, **asked)
+                messages = [{"role": "user", "content": text}]
+                reply = strict.reply(model=model, messages=messages, **request)
         except CallFailed as error:
             if explain:
                 typer.echo(error.explain(), err=True)

@@ -1,4 +1,4 @@
-"""The JSON Schemas of what strictreply takes and gives.
+"""The JSON Schemas of replies, issues and attempts.
 
 The folder ``schemas/`` of the repository has them as files.
 """
@@ -24,7 +24,7 @@ _BOUNDS: Mapping[str, JSONObject] = {name: {"minimum": 0} for name in _COUNTS} |
     "found": {"maxLength": 120},
     "number": {"minimum": 1},
 }
-"""Rules that the types of these members do not express."""
+"""Rules that the Python types of these members do not express."""
 
 
 def published_schemas() -> dict[str, JSONObject]:
@@ -45,7 +45,7 @@ def published_schemas() -> dict[str, JSONObject]:
 
 
 def _described(kind: type[Any]) -> JSONObject:
-    """Describe a value as its ``to_dict`` writes it, which has no member beside these."""
+    """Return the schema of a value as its ``to_dict`` writes it, closed to other members."""
     adapter = TypeAdapter(kind)
     schema = adapter.json_schema(mode="serialization", schema_generator=FieldWords)
     parts = {name: _object_of(part) for name, part in schema.pop("$defs", {}).items()}
@@ -53,9 +53,9 @@ def _described(kind: type[Any]) -> JSONObject:
 
 
 def _object_of(schema: JSONObject) -> JSONObject:
-    """Close an object schema, of whose remarks only those of its members are kept.
+    """Close an object schema, and keep only the descriptions of its members.
 
-    Other schemas keep all but title, description and default.
+    Other schemas lose title, description and default.
     """
     if "properties" not in schema:
         dropped = {"title", "description", "default"}
@@ -66,12 +66,12 @@ def _object_of(schema: JSONObject) -> JSONObject:
         remark = {"description": part["description"]} if "description" in part else {}
         properties[name] = _bounded(_object_of(part), _BOUNDS.get(name, {})) | remark
 
-    # these are left out of an attempt unless ``raw=True``
+    # an attempt leaves these out unless ``raw=True``
     return _object(properties, "request", "raw", "reply_at")
 
 
 def _bounded(schema: JSONObject, bounds: JSONObject) -> JSONObject:
-    """Put bounds beside the type that they are of; in a choice that is not null."""
+    """Add bounds to a schema; in a choice, to every part that is not null."""
     if "anyOf" not in schema:
         return schema | bounds
 
@@ -139,4 +139,4 @@ _NATIVE_REPLY: JSONObject = {
         },
     ],
 }
-"""An assistant message with calls, or with an answer; members that are not ours are free."""
+"""An assistant message with calls or an answer; other members may have any value."""

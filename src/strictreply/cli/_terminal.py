@@ -1,4 +1,4 @@
-"""The terminal: consoles that interpret nothing, attempts as they happen, how a command ends."""
+"""The terminal: consoles without markup, exit statuses, and errors of options and files."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from strictreply.core.text import printable, printable_json
 
 
 class Status(IntEnum):
-    """The exit statuses of all commands; 0 is the shell's word for success."""
+    """The exit statuses of all commands; 0 is success."""
 
     INVALID = 1  # a reply was invalid, or an app did not survive one
-    USAGE = 2  # the command cannot work with what it was given; nothing was done
-    # nothing to judge: an endpoint did not answer, a line was unreadable or none there; or the
-    # output could not be written
+    USAGE = 2  # the arguments are wrong; nothing was done
+    # an endpoint failed, a line was unreadable or there was none, or the output could not be
+    # written
     FAILED = 3
     INTERRUPTED = 130  # Ctrl-C, as shells report it: 128 + SIGINT
-    PIPE_CLOSED = 141  # whoever read the output left, as shells report it: 128 + SIGPIPE
+    PIPE_CLOSED = 141  # the output's reader closed the pipe, as shells report it: 128 + SIGPIPE
 
 
 MAX_WIDTH = 10_000  # columns
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Open a console without markup, as models write square brackets and colons."""
+    """Open a console without markup, because models write square brackets and colons."""
     screen = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     given = os.environ.get("COLUMNS", "")
     columns = int(given) if given.isdecimal() and len(given) < len(str(sys.maxsize)) else 0
@@ -46,19 +46,19 @@ def console(*, stderr: bool = False) -> Console:
     if columns:
         screen.width = min(columns, MAX_WIDTH)
     elif not screen.is_terminal:
-        screen.width = MAX_WIDTH  # what goes into a file or a pipe is searched by lines
+        screen.width = MAX_WIDTH  # do not wrap: files and pipes are searched line by line
     elif given:
-        # of a COLUMNS that is not a width rich makes one of 0, in which nothing is printed
+        # rich reads a COLUMNS that is not a width as 0, and would print nothing
         screen.width = shutil.get_terminal_size().columns
 
     return screen
 
 
 class _GuardedOutput(io.TextIOWrapper):
-    """A standard stream that ends the program where it cannot be written.
+    """A standard stream that ends the program if it cannot be written.
 
-    The status is that of a shell's own programs when its reader left, and else ``Status.FAILED``,
-    with one line on stderr. What the stream cannot show is escaped.
+    The status is ``Status.PIPE_CLOSED`` if its reader closed the pipe, otherwise
+    ``Status.FAILED`` with one line on stderr. Characters that the stream cannot encode are escaped.
     """
 
     @classmethod
@@ -86,7 +86,7 @@ class _GuardedOutput(io.TextIOWrapper):
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> NoReturn:
-        # what is still in the buffers goes nowhere, so that the end of the program writes it
+        # send the rest of the buffers to the null device, so that the exit does not fail on it
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, self.buffer.fileno())
         os.close(nothing)
@@ -102,7 +102,7 @@ class _GuardedOutput(io.TextIOWrapper):
 
 @contextlib.contextmanager
 def guarded_output() -> Generator[None, None, None]:
-    """Guard the standard streams; what was printed is written at the end."""
+    """Guard the standard streams, and flush them at the end."""
     streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
     guarded: list[_GuardedOutput] = []
     for name, stream in streams.items():
@@ -120,7 +120,7 @@ def guarded_output() -> Generator[None, None, None]:
         for name, stream in streams.items():
             setattr(sys, name, stream)
         for one in guarded:
-            one.detach()  # or it would close the stream that it stood for
+            one.detach()  # otherwise it would close the original stream's buffer
 
 
 def fail(message: str, status: Status = Status.USAGE) -> NoReturn:
@@ -153,7 +153,7 @@ def titled_table(title: str, name: str, *numbers: str) -> Table:
 
 
 def echo_json(value: object) -> None:
-    """Print a value as one line of ASCII JSON in which nothing acts on a terminal."""
+    """Print a value as one line of ASCII JSON without control characters."""
     typer.echo(printable_json(json.dumps(value)))
 
 
@@ -166,7 +166,7 @@ def read_json(text: str, option: str) -> JSON:
 
 
 def refuse_broken(words: str, name: str) -> None:
-    """End the command when an argument holds bytes that are not UTF-8."""
+    """End the command when an argument has bytes that are not UTF-8."""
     try:
         words.encode()
     except UnicodeEncodeError:
@@ -174,13 +174,13 @@ def refuse_broken(words: str, name: str) -> None:
 
 
 def refuse_paths(files: Sequence[Path], **written: Path | None) -> None:
-    """End the command when a path is not a file, or an output is another of the files.
+    """End the command when a path is not a file, or an output would overwrite another file.
 
-    ``written`` are the outputs by the name of their option, None where it was not given.
+    ``written`` maps the name of an output's option to its path, None if it was not given.
     """
     for path in files:
         if path != Path("-") and not path.is_file():
-            fail(f"{path} is not a file: pass files of JSON lines, .gz too, or - for stdin")
+            fail(f"{path} is not a file: pass files of JSON lines, also gzipped, or - for stdin")
 
     others = {path.resolve() for path in files}
     for name, target in written.items():
@@ -189,13 +189,13 @@ def refuse_paths(files: Sequence[Path], **written: Path | None) -> None:
         if not target.absolute().parent.is_dir():
             fail(f"--{name} {target}: the folder {target.parent} does not exist")
         if target.resolve() in others:
-            fail(f"--{name} {target} is another of the files: give it another name")
+            fail(f"--{name} {target} would overwrite another file of this command: rename it")
         others.add(target.resolve())
 
 
 @contextlib.contextmanager
 def interruptible(words: str = "interrupted") -> Generator[None, None, None]:
-    """End the command with ``words`` on stderr and status 130 when Ctrl-C comes in the meantime."""
+    """End the command with ``words`` on stderr and status 130 if Ctrl-C is pressed meanwhile."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""``wrap`` and what it returns: the SDK's own client, sync or async, whose replies are valid."""
+"""``wrap`` and the clients that it returns: the SDK's client, sync or async, with valid replies."""
 
 from __future__ import annotations
 
@@ -90,15 +90,16 @@ if TYPE_CHECKING:
         SyncSDKClient,
     )
 else:
-    # the SDK is not imported: the class is that of the client at hand
+    # do not import the SDK: the class of the given client is used
     SyncClient = AsyncClient = object
 
 A = TypeVar("A")
 
 
 class StrictClient(Wrapped[A_co], SyncClient):
-    """A wrapped sync client; all other attributes are those of the client's own class.
+    """A wrapped sync client, which returns only valid replies; make it with :func:`wrap`.
 
+    It is also an instance of the original client's class, and has all attributes of that client.
     ``StrictClient[A]`` returns answers of the type ``A``.
     """
 
@@ -113,47 +114,48 @@ class StrictClient(Wrapped[A_co], SyncClient):
 
     @property
     def chat(self) -> Chat:
-        """The SDK's ``chat`` namespace, with every way to a completion guarded."""
+        """The SDK's ``chat`` namespace; every method that returns a completion is guarded."""
         return cast("Chat", self._guard.namespaces.kept("chat"))
 
     @property
     def responses(self) -> Responses:
-        """The SDK's ``responses`` namespace, with every way to a response guarded."""
+        """The SDK's ``responses`` namespace; every method that returns a response is guarded."""
         return cast("Responses", self._guard.namespaces.kept("responses"))
 
     @property
     def messages(self) -> Messages:
-        """The SDK's ``messages`` namespace, with every way to a message guarded."""
+        """The SDK's ``messages`` namespace; every method that returns a message is guarded."""
         return cast("Messages", self._guard.namespaces.kept("messages"))
 
     @property
     def beta(self) -> Any:
-        """The SDK's ``beta`` namespace, with every way to a reply guarded or refused."""
+        """The SDK's ``beta`` namespace; every method that returns a reply is guarded or refused."""
         return self._guard.namespaces.kept("beta")
 
     def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
         """Make one call and return its typed reply.
 
-        Takes the keywords of ``chat.completions.create``, and ``tools`` in any form a contract
-        takes, ``contract``, ``policy`` and ``steering`` for this call alone. Raises ReplyRejected,
-        ReplyHalted or TransportFailed when no reply fits, ContractError when the request itself is
-        wrong; nothing has been sent then.
+        It takes the keywords of ``chat.completions.create``. ``messages`` may be a text, and
+        ``tools`` may have any form that a contract takes. ``contract``, ``policy`` and ``steering``
+        replace those of the client for this call.
+
+        Raises ReplyRejected, ReplyHalted or TransportFailed when there is no valid reply. Raises
+        ContractError, before anything is sent, when the request itself is wrong.
         """
         return self._exchanged(self._typed({**keywords})).reply
 
     def answer(self, **keywords: Unpack[CallKeywords]) -> A_co:
-        """Make one call like :meth:`reply`, and return its answer alone.
+        """Make one call like :meth:`reply`, and return only its answer.
 
-        The answer is of the contract's ``answer`` type. This is for a contract without tools, or
-        with ``tool_choice="none"``: it raises ContractError when a call of a tool would be a valid
-        reply too.
+        The answer has the contract's ``answer`` type. Use it with a contract without tools, or with
+        ``tool_choice="none"``. Raises ContractError when a tool call would be valid, too.
         """
         return _answer_of(self._exchanged(_only_answers(self._typed({**keywords}))))
 
     def create(self, **keywords: Unpack[CallKeywords]) -> Completion:
-        """Make one call like ``chat.completions.create``; the completion is valid by the contract.
+        """Make one call like ``chat.completions.create``, and return a valid completion.
 
-        As with that method, several calls at once are allowed unless the request forbids them.
+        As with that method, a reply may have several tool calls unless the request forbids it.
         """
         return cast("Completion", self._guard.namespaces.made("chat.completions", **keywords))
 
@@ -178,15 +180,15 @@ class StrictClient(Wrapped[A_co], SyncClient):
         return stored_reply(self, wire, stored)
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> ReplyStream[A_co]:
-        """Make one call like :meth:`reply`, and return its events as they come.
+        """Make one call like :meth:`reply`, and return its events as they arrive.
 
-        The request is sent when the first event is asked for. See :class:`ReplyStream`.
+        The request is sent when you ask for the first event. See :class:`ReplyStream`.
         """
         ended: list[Exchange[A_co]] = []
         return ReplyStream(self._pieces(*self._to_stream({**keywords}), ended), ended)
 
     def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
-        """Make one call like :meth:`reply`, and return it with its story."""
+        """Make one call like :meth:`reply`; return the reply with its attempts and usage."""
         return self._exchanged(self._typed({**keywords}))
 
     def _exchanged(self, ask: CallPlan, way: CallForm | None = None) -> Exchange[A_co]:
@@ -196,7 +198,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
         streamed = self._streamed_inside(ask, sending)
         if streamed is not None:
             for _ in self._pieces(streamed, sending, Relay(ask.contract, ask.wire), ended):
-                pass  # nobody sees them
+                pass  # the caller gets only the whole reply
         else:
             refuse_async_checks(ask.contract)
             with self._observing(ask, sending) as sending.observer:
@@ -211,7 +213,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
     ) -> Generator[Any]:
         """Yield what the relay passes on of a call, and put its exchange into ``ended``."""
         refuse_async_checks(ask.contract)
-        # a typed stream may begin long after it was made, and its deadline counts from here
+        # a typed stream may start long after it was made; its deadline counts from here
         sending.lap()
 
         flow = call_flow(ask, sending, relay)
@@ -235,14 +237,14 @@ class StrictClient(Wrapped[A_co], SyncClient):
         yield from held
 
     def _perform(self, effect: CallEffect, sending: CallIO) -> object:
-        """Do what the flow asks for; return None where only its end matters."""
+        """Perform an effect of the flow; return None if the effect has no result."""
         match effect:
             case Io(work=work, bounds=bounds):
                 try:
                     with bounds:
                         return work()
                 except Exception as error:  # noqa: BLE001
-                    # what is not a failure of the transport is raised again
+                    # failure_of raises every error that is not a failure of the transport
                     return failure_of(error)
             case Notify(attempt=attempt):
                 with unharmed("on_attempt"):
@@ -258,7 +260,7 @@ class StrictClient(Wrapped[A_co], SyncClient):
 
 
 class AsyncStrictClient(Wrapped[A_co], AsyncClient):
-    """A wrapped async client: the twin of :class:`StrictClient`."""
+    """A wrapped async client: :class:`StrictClient` with async methods."""
 
     __slots__ = ()
     _is_async = True
@@ -272,22 +274,22 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
 
     @property
     def chat(self) -> AsyncChat:
-        """The SDK's ``chat`` namespace, with every way to a completion guarded."""
+        """The SDK's ``chat`` namespace; every method that returns a completion is guarded."""
         return cast("AsyncChat", self._guard.namespaces.kept("chat"))
 
     @property
     def responses(self) -> AsyncResponses:
-        """The SDK's ``responses`` namespace, with every way to a response guarded."""
+        """The SDK's ``responses`` namespace; every method that returns a response is guarded."""
         return cast("AsyncResponses", self._guard.namespaces.kept("responses"))
 
     @property
     def messages(self) -> AsyncMessages:
-        """The SDK's ``messages`` namespace, with every way to a message guarded."""
+        """The SDK's ``messages`` namespace; every method that returns a message is guarded."""
         return cast("AsyncMessages", self._guard.namespaces.kept("messages"))
 
     @property
     def beta(self) -> Any:
-        """The SDK's ``beta`` namespace, with every way to a reply guarded or refused."""
+        """The SDK's ``beta`` namespace; every method that returns a reply is guarded or refused."""
         return self._guard.namespaces.kept("beta")
 
     async def reply(self, **keywords: Unpack[CallKeywords]) -> AssistantReply[A_co]:
@@ -295,7 +297,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
         return (await self._exchanged(self._typed({**keywords}))).reply
 
     async def answer(self, **keywords: Unpack[CallKeywords]) -> A_co:
-        """Make one call and return its answer alone; see :meth:`StrictClient.answer`."""
+        """Make one call and return only its answer; see :meth:`StrictClient.answer`."""
         return _answer_of(await self._exchanged(_only_answers(self._typed({**keywords}))))
 
     async def create(self, **keywords: Unpack[CallKeywords]) -> Completion:
@@ -311,7 +313,7 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
 
     async def _answered(self, ask: CallPlan, way: CallForm) -> object:
         if not ask.base.is_stream:
-            # what is made of a posted request by the SDK is awaited
+            # the SDK may make an awaitable of the response to a posted request
             given: Any = (await self._exchanged(ask, way)).completion
             return await given if inspect.isawaitable(given) else given
 
@@ -326,12 +328,12 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
         return await astored_reply(self, wire, stored)
 
     def stream(self, **keywords: Unpack[CallKeywords]) -> AsyncReplyStream[A_co]:
-        """Make one call, and return its events as they come; see :meth:`StrictClient.stream`."""
+        """Make one call and return its events as they arrive; see :meth:`StrictClient.stream`."""
         ended: list[Exchange[A_co]] = []
         return AsyncReplyStream(self._pieces(*self._to_stream({**keywords}), ended), ended)
 
     async def exchange(self, **keywords: Unpack[CallKeywords]) -> Exchange[A_co]:
-        """Make one call, and return it with its story; see :meth:`StrictClient.exchange`."""
+        """Make one call, like :meth:`StrictClient.exchange`."""
         return await self._exchanged(self._typed({**keywords}))
 
     async def _exchanged(self, ask: CallPlan, way: CallForm | None = None) -> Exchange[A_co]:
@@ -410,8 +412,8 @@ class AsyncStrictClient(Wrapped[A_co], AsyncClient):
 
 def _only_answers(ask: CallPlan) -> CallPlan:
     if ask.contract.tools and ask.contract.choice != "none":
-        remedy = "pass tool_choice='none' or a contract without tools, or reply()"
-        raise ContractError(f"answer() needs replies that are answers: {remedy}")
+        remedy = "pass tool_choice='none' or a contract without tools, or call reply()"
+        raise ContractError(f"answer() returns only answers, and tool calls are allowed: {remedy}")
     return ask
 
 
@@ -419,12 +421,12 @@ def _answer_of(exchange: Exchange[A_co]) -> A_co:
     if isinstance(exchange.reply, DirectAnswer):
         return exchange.reply.answer
     raise ContractError(
-        "answer() needs replies that are answers; with this contract a reply may hold calls"
+        "answer() returns only answers, and this reply has tool calls: call reply()"
     )
 
 
 def refuse_async_checks(contract: Contract) -> None:
-    """Refuse a tool whose check a sync client could not await, before anything is sent."""
+    """Raise ContractError for a tool with an async check, which a sync client cannot await."""
     for tool in contract.tools:
         if tool.check is not None and must_be_awaited(tool.check):
             raise ContractError(f"the check of tool {tool.name!r} is async; wrap an async client")
@@ -433,7 +435,7 @@ def refuse_async_checks(contract: Contract) -> None:
 if TYPE_CHECKING:
 
     class StrictAnthropic(StrictClient[A_co], Anthropic):  # type: ignore[misc]
-        """A wrapped sync client of the anthropic SDK, where a program declares an ``Anthropic``."""
+        """A wrapped sync client of the anthropic SDK; it may stand for an ``Anthropic``."""
 
         models: Models  # type: ignore[assignment]
 
@@ -450,35 +452,35 @@ if TYPE_CHECKING:
 
 
 class WrapKeywords(ContractKeywords, total=False):
-    """The keywords of :func:`wrap` beside ``contract`` and ``answer``.
+    """The keywords of :func:`wrap`, except ``contract`` and ``answer``.
 
-    They are those of a contract, and the settings of the calls.
+    They are the keywords of a contract, and the settings of the calls.
     """
 
     policy: RetryPolicy | None
     """The budgets of a call."""
     max_retries: int
-    """Short for a policy with this many corrections."""
+    """Short for a policy with this many retries."""
     deadline: float | None
     """Short for a policy with this total time, in seconds."""
     steering: Steering | None
     """Writes the corrections."""
     on_attempt: OnAttempt | None
-    """Called with each attempt; None for nobody."""
+    """Called with each attempt; None for no function."""
     log_replies: Redact | None
-    """Makes the form in which replies are logged; None logs none."""
+    """Redacts raw replies for the DEBUG log; None logs no reply."""
     usage_mode: UsageMode
     """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
     api: Api | str
-    """The API to ask."""
+    """The API to use."""
     mode: GivenMode
-    """Whether what does not fit is retried, only reported, or not judged at all."""
+    """Whether invalid replies are retried, only reported, or not checked at all."""
     enforce: GivenTools
-    """The tools whose faults are enforced, where those of all others are observed."""
+    """The tools whose faults are enforced while those of all other tools are observed."""
     observe: GivenShare
-    """The part of the observed calls that is judged, from 0 to 1."""
+    """The share of the observed calls that is judged, from 0 to 1."""
     ledger: Ledger | str | PathLike[str] | None
-    """Where a line is written for each attempt: a ledger, or the path of its file."""
+    """Gets a line for each attempt: a ledger, or the path of its file."""
 
 
 @overload
@@ -633,30 +635,37 @@ def wrap(
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that it returns only valid replies.
 
-    ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai`` or anything
-    with their ``chat.completions.create``. It is not changed. Wrapping a wrapped client re-wraps
-    the original; its mode and its ledger stay where none is given. Pass a ready ``contract``, or
-    its keywords (``tools``, ``answer``, ``channel``, …) here. ``policy`` None means
-    ``RetryPolicy()``; ``max_retries=3, deadline=20`` are short for
-    ``policy=RetryPolicy(max_retries=3, deadline=20)``. ``steering`` None means the default.
-    ``on_attempt`` is called with every attempt; its exceptions are logged by type. ``log_replies``
-    redacts a raw reply for the DEBUG log; with None no reply is logged. ``usage_mode="total"``
-    writes the tokens of all requests of a call into its completion; with ``last`` it has those of
-    the last request, as the API reported them. ``api`` is the default API of ``reply``,
-    ``exchange``, ``answer`` and ``stream``: ``chat`` (chat completions), ``responses`` or
-    ``messages`` (Anthropic's). With None it is the first one of the client's SDK. The SDK's own
-    methods are guarded on each.
+    ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai``, or an object
+    with the same ``chat.completions.create``. It is not changed. Wrapping a wrapped client re-wraps
+    the original; it keeps the mode and the ledger unless you pass new ones.
 
-    With ``mode="observe"`` the SDK's own methods do what those of ``client`` do, byte for byte, and
-    each reply is judged beside: ``on_attempt`` and telemetry are told what would have been refused.
-    ``enforce`` names the tools whose faults are corrected even so. ``observe`` is the part of the
-    observed calls that is judged. With ``mode="off"`` nothing is judged. Each of the three may be a
-    function without arguments, which is called for each call; where none is given, these count:
-    ``STRICTREPLY_MODE``, ``STRICTREPLY_ENFORCE`` and ``STRICTREPLY_OBSERVE``. ``ledger`` is where a
-    line is written for each attempt, by default the path in ``STRICTREPLY_LEDGER``, if any.
+    Pass a ready ``contract``, or its keywords: ``tools``, ``answer``, ``channel``, …
 
-    Raises ContractError when the declaration is wrong, or a sync client is given a tool with an
-    async check or an async ``on_attempt``; TypeError when ``client`` has no
+    - ``policy`` has the budgets of a call; None means ``RetryPolicy()``. ``max_retries=3,
+      deadline=20`` is short for ``policy=RetryPolicy(max_retries=3, deadline=20)``.
+    - ``steering`` writes the corrections; None means the default.
+    - ``on_attempt`` is called with every attempt. An exception that it raises is logged by type.
+    - ``log_replies`` redacts a raw reply for the DEBUG log; None logs no reply.
+    - ``usage_mode="total"`` writes the tokens of all requests of a call into its completion.
+      ``"last"`` leaves the API's report of the last request.
+    - ``api`` is the default API of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat``
+      (chat completions), ``responses`` or ``messages`` (Anthropic's). None means the first API of
+      the client's SDK. The SDK's own methods are guarded on every API.
+    - ``ledger`` gets a line for each attempt; the default is the path in ``STRICTREPLY_LEDGER``, if
+      that is set.
+
+    ``mode``, ``enforce`` and ``observe`` serve a gradual rollout. Each may be a function without
+    arguments, which is called for each call. If all three are None, the environment variables
+    ``STRICTREPLY_MODE``, ``STRICTREPLY_ENFORCE`` and ``STRICTREPLY_OBSERVE`` apply.
+
+    - ``mode="observe"``: the SDK's own methods behave exactly like those of ``client``, byte for
+      byte. Each reply is judged separately, and ``on_attempt`` and telemetry get the verdict.
+    - ``mode="off"``: nothing is judged.
+    - ``enforce`` names tools whose faults are corrected while all others are observed.
+    - ``observe`` is the share of the observed calls that is judged, from 0 to 1.
+
+    Raises ContractError when the declaration is wrong, or when a sync client gets an async
+    ``on_attempt`` or a tool with an async check. Raises TypeError when ``client`` has no
     ``chat.completions.create``.
     """
     budgets = {name: declared.pop(name) for name in SHORT_FOR_POLICY if name in declared}
@@ -713,8 +722,8 @@ def wrap(
 def _is_async(client: object) -> bool:
     """Return whether a client is async.
 
-    Its class says so where that is the SDK's, else its ``create``, unwrapped; where somebody has
-    put a plain function over that, whether it is entered by ``async with`` alone.
+    The class decides if it is the SDK's; otherwise its ``create`` method, unwrapped. If a plain
+    function replaces ``create``, the client is async if only ``async with`` can enter it.
     """
     if sdk_behind(client) is not None:
         return is_async_sdks(client)

@@ -1,4 +1,4 @@
-"""What requests demand of their replies, kept by their text: a program asks for the same again."""
+"""A cache of what requests demand of their replies, because programs repeat the same demands."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from strictreply.retry._shaping import shaped
 from strictreply.values._requests import AnswerFormat, Choice, Request
 
 MAX_KEPT = 64
-"""Of how many kinds of requests it is kept what they demand."""
+"""The most kinds of requests in the cache."""
 
 MAX_KEPT_CHARS = 200_000
-"""The longest text of a request's tools and format by which it is kept."""
+"""The longest text of a request's tools and format that serves as a key."""
 
 Kind = tuple[Contract, str, Choice | None, object]
 
 
 class KeptShapes:
-    """The contracts of observed calls, by all that makes them what they are.
+    """A cache of the contracts of observed calls.
 
-    That is the declared contract and what the request says of tools, choice and format.
+    The key is the declared contract, and the tools, choice and format of the request.
     """
 
     __slots__ = ("_kept",)
@@ -34,7 +34,7 @@ class KeptShapes:
     def shaped(
         self, contract: Contract, request: Request, warned: set[str]
     ) -> tuple[Contract, Request]:
-        """Read what a request demands into a contract, as :func:`shaped` does."""
+        """Return the contract with a request's demands, like :func:`shaped`."""
         kind = _kind_of(contract, request)
         kept = None if kind is None else self._kept.get(kind)
         if kept is not None:
@@ -55,7 +55,7 @@ class KeptShapes:
 
 
 def _kind_of(contract: Contract, request: Request) -> Kind | None:
-    """Return what makes a request one of its kind; None where it cannot be told by a text."""
+    """Return the cache key of a request; None if it cannot be written as a text."""
     format_ = request.format
     if request.elsewhere or not isinstance(format_, AnswerFormat | None):
         return None

@@ -1,7 +1,7 @@
-"""The ledger: one line of JSON for each attempt, in files that rotate, without the model's words.
+"""The ledger: one line of JSON for each attempt, in files that rotate, without the model's text.
 
-A line says what became of a reply. Of the reply itself it keeps the form: which tool, which keys,
-which types. ``strictreply check`` reads these files.
+A line has the outcome of a reply, and only the form of the reply itself: its tool, its keys, their
+types. ``strictreply check`` reads these files.
 """
 
 from __future__ import annotations
@@ -33,21 +33,23 @@ VARIABLE = "STRICTREPLY_LEDGER"
 MAX_NAME_CHARS = 100
 MAX_REPLY_CHARS = 4_000
 PID = "{pid}"
-_MODE = 0o600  # whatever the umask: only who ran the program may read what models were asked for
+_MODE = 0o600  # whatever the umask: only the program's user may read a ledger
 
 
 class Ledger:
-    """Writes what became of each attempt into files of JSON lines, one line an attempt.
+    """Writes one JSON line for each attempt, with its outcome, into a file that rotates.
 
-    ``path`` is the file; ``{pid}`` in its name becomes the number of the process, since one file is
-    for one process, with any number of threads. A file that would grow beyond ``max_bytes`` becomes
-    ``path.1``, that one ``path.2`` and so on, and what is older than ``path.<keep>`` is deleted.
-    Files are opened at their first line, and only their owner may read them.
+    ``path`` is the file. One file serves one process with any number of threads; ``{pid}`` in its
+    name becomes the process id. A file that would grow beyond ``max_bytes`` bytes is renamed to
+    ``path.1``, the previous ``path.1`` to ``path.2``, and so on; at most ``keep`` old files are
+    kept. A file is opened at its first line, and only its owner may read it.
 
-    Of a reply a line keeps the names of tools and keys, and the types of values. ``redact`` is
-    given the whole reply as text, its calls as ``name(arguments)``, and returns what is written
-    instead. Raises ContractError for wrong arguments, and for a folder that does not exist; after
-    that nothing is raised: what goes wrong is logged once by type, and counted in ``failures``.
+    A line has the names of a reply's tools and keys, and the types of its values. To write
+    something else, pass ``redact``: it takes the whole reply as text, with its calls as
+    ``name(arguments)``, and returns the text to write.
+
+    Raises ContractError for wrong arguments, and for a folder that does not exist. Later nothing is
+    raised: each kind of failure is logged once by its type, and ``failures`` counts them all.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Ledger:
 
     @property
     def failures(self) -> int:
-        """How often something went wrong: a line that was not written, a ``redact`` that raised."""
+        """The number of failures: lines that were not written, and a ``redact`` that raised."""
         return self._failures
 
     def write(
@@ -83,18 +85,18 @@ class Ledger:
     ) -> None:
         """Write the line of an attempt.
 
-        ``call`` is the id that all attempts of one call share, ``mode`` is ``observe``, ``enforce``
-        or ``partial``, ``model`` the one that was asked, and ``tool`` the first that was called,
-        None for none.
+        ``call`` is the id that all attempts of one call share. ``mode`` is ``observe``, ``enforce``
+        or ``partial``, ``model`` the model of the request, and ``tool`` the first tool that the
+        reply calls, None if it calls none.
         """
         try:
             entry = self._entry(attempt, call=call, mode=mode, model=model, tool=tool)
             self._file.append(json.dumps(entry).encode() + b"\n")
-        except Exception as error:  # noqa: BLE001 - a call never fails by its ledger
+        except Exception as error:  # noqa: BLE001 - the ledger must never make a call fail
             self._fail(error, "the line is lost")
 
     def close(self) -> None:
-        """Close the file; a further line opens it again."""
+        """Close the file; the next line opens it again."""
         self._file.close()
 
     def _entry(
@@ -132,14 +134,14 @@ class Ledger:
                 kept = self._redact(excerpt(attempt.raw, attempt.api))
                 must_be("the result of redact", kept, str, "a text")
             except Exception as error:  # noqa: BLE001 - a user's own code may raise anything
-                self._fail(error, "redact raised it, and the masked reply is written")
+                self._fail(error, "redact failed, so the masked reply is written")
             else:
                 return kept
 
         return capped(excerpt(attempt.raw, attempt.api, mask), MAX_REPLY_CHARS)
 
     def _fail(self, error: Exception, outcome: str) -> None:
-        """Count what went wrong, and log its type once: its words may be the model's."""
+        """Count a failure, and log its type once; its text may contain the model's text."""
         kind = type(error).__name__
         if isinstance(error, OSError) and error.errno is not None:
             kind += f" ({errno.errorcode.get(error.errno, error.errno)})"
@@ -155,14 +157,14 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class LedgerOfCall:
-    """What the lines of one call share."""
+    """The members that the lines of one call share."""
 
     ledger: Ledger
-    """Where they are written."""
+    """Gets the lines."""
     mode: str
     """``observe``, ``enforce`` or ``partial``."""
     model: str
-    """The model that was asked."""
+    """The model of the request."""
     call: str = field(default_factory=lambda: uuid4().hex)
     """The id of the call."""
 
@@ -174,15 +176,15 @@ class LedgerOfCall:
 
 @cache
 def ledger_at(path: str) -> Ledger:
-    """Return the ledger of a path: one for all clients of the process that name it."""
+    """Return the ledger of a path; all clients of the process with this path share it."""
     return Ledger(path)
 
 
 def given_ledger(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
-    """Return the ledger that a client is given, by itself or by its path.
+    """Return a client's ledger, which is given as a ledger or as the path of its file.
 
-    None means that of the environment (``STRICTREPLY_LEDGER``), where a wrong path is logged.
-    Raises ContractError for a wrong one that is given.
+    None means the path in ``STRICTREPLY_LEDGER``, if it is set; a wrong path there is logged.
+    Raises ContractError for a wrong path that is passed.
     """
     if isinstance(given, Ledger):
         return given
@@ -202,7 +204,7 @@ def given_ledger(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None
 
 
 class RotatingFile:
-    """A file of whole lines, which gives its place to a new one before it grows too large."""
+    """A file of whole lines, which is replaced by a new file before it grows too large."""
 
     _descriptor: int | None = None
 
@@ -210,16 +212,16 @@ class RotatingFile:
         self.path = path
         self._max_bytes = max_bytes
         self._keep = keep
-        self.lock = RLock()  # a signal's handler may make a call inside of another one
+        self.lock = RLock()  # a signal handler may make a call during another one
         _FILES.add(self)
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        """Close a file that nobody holds any more; at the end of a program ``os`` may be gone."""
+        """Close the file when it is garbage-collected; ``os`` may already be gone by then."""
         if self._descriptor is not None:
             close(self._descriptor)
 
     def append(self, line: bytes) -> None:
-        """Append a line by one write, so that nothing tears it; raise OSError where it cannot."""
+        """Append a line by one write, so that it is whole; raise OSError if the disk is full."""
         with self.lock:
             descriptor, size = self._ready(len(line))
             written = os.write(descriptor, line)
@@ -228,7 +230,7 @@ class RotatingFile:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
-        """Close the file; a further line opens it again."""
+        """Close the file; the next line opens it again."""
         with self.lock:
             descriptor = self._descriptor
             self._descriptor = None
@@ -236,12 +238,12 @@ class RotatingFile:
                 os.close(descriptor)
 
     def begin_child(self) -> None:
-        """Begin anew in a child process: a thread that is not there may have held the lock."""
+        """Start again in a child process, where the thread that had the lock does not exist."""
         self.lock = RLock()
         self.close()
 
     def _ready(self, more: int) -> tuple[int, int]:
-        """Return the open file that has room for ``more`` bytes, and its size."""
+        """Return the descriptor of a file with room for ``more`` bytes, and its size."""
         path = self.path.with_name(self.path.name.replace(PID, str(os.getpid())))
         descriptor = self._open(path)
         size = os.fstat(descriptor).st_size
@@ -255,7 +257,7 @@ class RotatingFile:
         return descriptor, size
 
     def _open(self, path: Path) -> int:
-        """Return the file of a path, open; one that somebody has moved away is begun anew."""
+        """Return the open file of a path; open it again if it was moved away."""
         if self._descriptor is not None and not _is_at(self._descriptor, path):
             self.close()
         if self._descriptor is None:
@@ -277,7 +279,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 
 
 def mask(value: object, part: ReplyPart) -> str:
-    """Show the form of a part of a reply: its keys, and in place of each value its type."""
+    """Return the form of a part of a reply: its keys, and the type of each value."""
     if not isinstance(value, str):
         return _masked(plain(value))
     if part == "name":
@@ -290,7 +292,7 @@ def mask(value: object, part: ReplyPart) -> str:
 
 
 def _cut(name: str) -> str:
-    """Return at most 100 characters of a name: a model may have made it up."""
+    """Return at most 100 characters of a name, because a model may have invented it."""
     return name if len(name) <= MAX_NAME_CHARS else f"{name[: MAX_NAME_CHARS - 1]}…"
 
 
@@ -322,30 +324,30 @@ def _outcome(attempt: Attempt) -> str:
 
 
 def _told_issue(issue: Issue) -> JSONObject:
-    # ``found`` is what the model wrote; in the others an invented key is ``*`` already
+    # ``found``, the model's text, is left out; elsewhere an invented key is already ``*``
     return {"code": issue.code, "path": printable(issue.path), "message": issue.message}
 
 
 def _checked(path: str | bytes) -> Path:
-    """Return the absolute path of a file that can be written; raise ContractError for any other."""
+    """Return the absolute path of a file; raise ContractError if it cannot be written."""
     if isinstance(path, bytes) or not path or "\0" in path:
         raise ContractError("path must be the path of a file, as text or a Path")
 
     file = Path(path)
     if PID in str(file.parent):
-        raise ContractError("path may have {pid} in the name of the file only: move it there")
+        raise ContractError("path may have {pid} only in the name of the file: move it there")
     if not file.name or file.is_dir():
         raise ContractError(f"path is a folder: name a file in it, as in {file / 'ledger.jsonl'}")
     if not file.parent.is_dir():
         raise ContractError(f"the folder {file.parent} does not exist: make it, or name another")
     if file.exists() and not file.is_file():
-        raise ContractError(f"{file} is not a file: name one, which is made if it is not there")
+        raise ContractError(f"{file} is not a file: pass the path of a file, existing or new")
 
     return file.absolute()
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Return whether an open file is still the one of a path."""
+    """Return whether an open file is still the file at a path."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -353,7 +355,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _open_file(path: Path) -> int:
-    """Open a file for further lines; a new one is its owner's alone."""
+    """Open a file to append lines; only its owner may read a new one."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
     is_new = True
     try:
@@ -364,7 +366,7 @@ def _open_file(path: Path) -> int:
 
     try:
         if is_new:
-            # the umask may have taken even the owner's rights
+            # the umask may have removed even the owner's rights
             file = descriptor if os.chmod in os.supports_fd else path
             os.chmod(file, _MODE)  # noqa: PTH101 - the file that was made
         else:
@@ -377,7 +379,7 @@ def _open_file(path: Path) -> int:
 
 
 def _end_cut_line(descriptor: int) -> None:
-    """End a line that was cut, as by a loss of power: the next one is on a line of its own."""
+    """End a line that was cut, for example by a power loss, so that the next line is whole."""
     size = os.lseek(descriptor, 0, os.SEEK_END)
     if not size:
         return
@@ -388,7 +390,7 @@ def _end_cut_line(descriptor: int) -> None:
 
 
 def _rotate(path: Path, keep: int) -> None:
-    """Give each file the next number, the oldest first; the one beyond ``keep`` is replaced."""
+    """Give each file the next number, the oldest first; the last one is overwritten."""
     for number in range(keep - 1, -1, -1):
         source = path if not number else path.with_name(f"{path.name}.{number}")
         if source.exists():

@@ -1,7 +1,7 @@
-"""One call that is made in the client's own way, and whose reply is judged beside.
+"""One observed call: the original client makes it, and its reply is judged separately.
 
-Nothing here raises an Exception into the program: what goes wrong is logged by its type and place,
-and counted as a reply without a verdict.
+Nothing here raises an Exception into the program. A failure is logged by its type and place, and
+counted as a reply without a verdict.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from strictreply.wires._wire import Wire
 Unjudged: TypeAlias = Literal["fault", "request", "abandoned"]
 """Why a reply has no verdict.
 
-A fault of ours, a request by which no reply can be judged, or a stream that its caller left.
+``fault`` is a bug in strictreply, ``request`` a request whose reply cannot be judged, and
+``abandoned`` a stream that the caller left.
 """
 
 _TOO_LARGE = Failure("response_too_large", retryable=False)
@@ -45,10 +46,10 @@ logger = logging.getLogger("strictreply")
 
 
 class Observation:
-    """One call of a wrapped client whose reply is handed on as it came, and judged beside."""
+    """One call of a wrapped client whose reply is handed on unchanged, and judged separately."""
 
     def __init__(self, client: Any, *, is_judged: bool) -> None:
-        """Observe a call of a wrapped client, or none where it ``is_judged`` not."""
+        """Observe a call of a wrapped client; with ``is_judged`` False do nothing."""
         self._client = client
         self.is_judged = is_judged
         self._begun = time.monotonic()
@@ -61,7 +62,7 @@ class Observation:
 
     @property
     def most_bytes(self) -> int:
-        """The bytes of a stream that are kept to be judged, none where nothing will be."""
+        """The most bytes of a stream to keep for judging; 0 if it will not be judged."""
         if self._plan is None and self._stored is None:
             return 0
 
@@ -77,7 +78,8 @@ class Observation:
     ) -> None:
         """Read what a request demands of its reply, before it is sent.
 
-        ``sent`` has its members, and ``keywords`` returns those to read; None for the same.
+        ``sent`` has the members of the request, and ``keywords`` returns the keywords to read.
+        ``sent`` None means that they are the same.
         """
         if not self.is_judged:
             return
@@ -90,20 +92,20 @@ class Observation:
             if sent is None:
                 self._sent = given(read)
             self._plan = self._planned(read)
-        except Exception as error:  # noqa: BLE001 - a fault of ours never fails the call
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not fail the call
             self.failed(error)
 
         self._planning = time.monotonic() - self._begun
 
     def fetches(self, wire: Wire, path: str, stored: Stored) -> None:
-        """Judge a stored reply, by what it says of its request."""
+        """Judge a stored reply by the request that it repeats."""
         if self.is_judged:
             self._wire = wire
             self._path = path
             self._stored = stored
 
     def judge(self, came: Brought) -> None:
-        """Judge what a call has brought, and report it."""
+        """Judge the result of a call, and report the verdict."""
         if self._wire is None:
             return
 
@@ -116,12 +118,12 @@ class Observation:
                 with unharmed("on_attempt"):
                     noted = self._tell(attempt)
                     if inspect.iscoroutine(noted):
-                        noted.close()  # of an async client whose task was cancelled
-        except Exception as error:  # noqa: BLE001 - a fault of ours never fails the call
+                        noted.close()  # an async client whose task was cancelled
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not fail the call
             self.failed(error)
 
     async def ajudge(self, came: Brought) -> None:
-        """Do as :meth:`judge` does, for an async client."""
+        """Judge like :meth:`judge`, for an async client."""
         if self._wire is None:
             return
 
@@ -135,11 +137,11 @@ class Observation:
                     noted = self._tell(attempt)
                     if noted is not None:
                         await noted
-        except Exception as error:  # noqa: BLE001 - as in the twin
+        except Exception as error:  # noqa: BLE001 - as in judge()
             self.failed(error)
 
     def _flow(self, came: Brought) -> Generator[Check, Checked, Attempt] | None:
-        """Return what judges a reply, None where there is nothing to judge."""
+        """Return the flow that judges a reply; None if there is nothing to judge."""
         ask = self._asked(came)
         event = None if ask is None else self._event(ask, came)
         return None if ask is None or event is None else observed_flow(ask, self._sent, event)
@@ -151,9 +153,9 @@ class Observation:
             self.unjudged("request" if is_request else "fault")
 
         if is_request:
-            logger.info("a reply is not judged: %s", printable(str(error)))
+            logger.info("a reply cannot be judged: %s", printable(str(error)))
         else:
-            with unharmed("judging a reply beside"):
+            with unharmed("judging an observed reply"):
                 raise error
 
     def unjudged(self, why: Unjudged) -> None:
@@ -165,7 +167,7 @@ class Observation:
             telemetry.unjudged(self._client.unwrapped, api, str(model or ""), why)
 
     def _asked(self, came: Brought) -> CallPlan | None:
-        """Return what was asked, None where no reply to it can be judged."""
+        """Return the plan of the call; None if no reply to it can be judged."""
         if self._stored is not None:
             keywords = self._stored_keywords(self._stored, came)
             if keywords is None:
@@ -181,7 +183,7 @@ class Observation:
         return plan
 
     def _stored_keywords(self, stored: Stored, came: Brought) -> JSONObject | None:
-        """Return what a stored reply says of its request; None where there is no reply."""
+        """Return the request's keywords that a stored reply repeats; None if there is no reply."""
         wire: Any = self._wire
         plain: JSON = {}
         contract = self._client.contract
@@ -201,7 +203,7 @@ class Observation:
         return transport
 
     def _event(self, ask: CallPlan, came: Brought) -> Replied | Failed | None:
-        """Return what the call has brought as an event of the loop; None for nothing to judge."""
+        """Return the result of the call as an event of the loop; None for nothing to judge."""
         seconds = time.monotonic() - self._begun
         error = came.error
         if error is not None and not came.is_stream and came.http is None:
@@ -227,7 +229,7 @@ class Observation:
 
         if came.is_stream and isinstance(error, Exception):
             return Failed(failure_of(error), seconds, cut=relay.assembly.came())
-        # an iterator of objects that was left says nothing of its end
+        # without HTTP, an iterator that the caller left does not show whether it had ended
         is_whole = came.is_ended or (relay.assembly.is_done and came.http is not None)
         if came.is_stream and not is_whole:
             self.unjudged("abandoned")
@@ -244,14 +246,14 @@ class Observation:
                 telemetry.observed(self._plan, self._client.unwrapped, attempt, judging=judging)
 
     def _tell(self, attempt: Attempt) -> Awaitable[None] | None:
-        """Tell the ledger and the watcher of an attempt; return what an async one gives."""
+        """Report an attempt to the ledger and ``on_attempt``; return its awaitable, if any."""
         ledger = self._client._ledger_of(self._plan)  # noqa: SLF001
         told: Awaitable[None] | None = self._client._told(attempt, ledger)  # noqa: SLF001
         return told
 
 
 def _followed(sent: JSONObject, sending: CallIO, relay: Relay, source: object) -> Replied | Failed:
-    """Follow a stream that has come, as the loop follows one."""
+    """Follow a stream that has already arrived, as the loop follows one."""
     flow = called(Call(sent, model=sent.get("model")), sending, relay)
     step = advanced(flow)
     event: object = source

@@ -1,26 +1,27 @@
-"""What becomes of the chunks of a streamed call.
+"""How the chunks of a streamed call are passed on.
 
-Each chunk is put together with the others, watched, and passed on or held. When text went out, the
-reply keeps that text: a later ask may only bring the calls beside it, or more text.
+The relay adds each chunk to the response so far, shows it to the early stop, and passes it on or
+holds it back. Text that was passed on stays in the reply: a later request may only add calls or
+more text to it.
 
-The stream of one ask, chunk by chunk. Each row holds for every chunk from there on:
+The states of the stream of one request. A state applies to every chunk from there on:
 
-======================  ==========================================================================
-state                   what becomes of a chunk
-======================  ==========================================================================
-nothing is held         text that cannot be part of a call goes out as it came; what nothing
-                        judges (thoughts, server tools) does, too
-the text is unclear     it waits with all behind it, until it is clear that it is not a call written
-                        as text; then all of it goes out in order
-held                    nothing goes out before the reply is accepted: the text is an answer by a
-                        schema, a call has begun, the ask was for a part of a message, or text of an
-                        earlier ask has gone out
-over                    nothing more is read: the early stop or a fault ended the stream, or its end
-came ======================
-==========================================================================
+===========  =====================================================================================
+state        what the relay does with a chunk
+===========  =====================================================================================
+open         it passes on text that cannot be part of a call, and parts that nothing judges
+             (thoughts, server tools)
+unclear      it holds back text that may be a call written as text, and everything after it; once
+             the text is clear, all of it is passed on in order
+held         it passes on nothing before the reply is accepted: the text is an answer with a schema,
+             a call has begun, the request was for a part of a message, or text of an earlier
+             request was passed on
+over         it reads nothing more: the early stop or a fault ended the stream, or the stream ended
+===========  =====================================================================================
 
-Only the first ask of a call begins with nothing held. Behind the end of an accepted reply what was
-held goes out, made anew where the reply is not the one that came (:meth:`Relay.released`).
+Only the stream of a call's first request begins open. After the end of an accepted reply the relay
+passes on what it held back; it rewrites these chunks if the reply differs from the one that arrived
+(:meth:`Relay.released`).
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from strictreply.wires._wire import Assembly, Wire
 
 
 class Relay:
-    """Follows the stream of each ask of one call, and passes nothing on.
+    """Follows the stream of each request of one call, and passes nothing on.
 
-    ``is_over``: no more of the stream is to be read. The kinds of relays that pass something on
+    ``is_over`` is true once no more of the stream must be read. The subclasses pass chunks on: they
     override the methods that return a list.
     """
 
@@ -58,7 +59,7 @@ class Relay:
         self.begin("reply")
 
     def begin(self, asks_for: AsksFor, *, corrects: bool = False) -> None:
-        """Begin with the stream of one ask, which may hold a correction."""
+        """Begin with the stream of one request, which may contain a correction."""
         self._is_followed = asks_for != "part"
         self._corrects = corrects
         is_strict = self.contract.dialects == "strict"
@@ -66,15 +67,15 @@ class Relay:
         self.early_stop = EarlyStop(self.contract)
         self.stopped_early: StoppedEarly | None = None
         self.is_over = False
-        # whether the caller has some text of this stream already: that text cannot be retried
+        # whether the caller already has text of this stream, which can then not be retried
         self.is_behind_text = False
 
     def opened(self, source: object) -> list[object]:  # noqa: ARG002
-        """Return what goes out when a response is open."""
+        """Return what is passed on when a response opens."""
         return []
 
     def feed(self, came: ChunkRead) -> list[object]:
-        """Take one chunk; return what can be passed on, nothing once the stream is over."""
+        """Take one chunk; return what can be passed on, an empty list once the stream is over."""
         assembly = self.assembly
         if self.is_over:
             return []
@@ -101,7 +102,7 @@ class Relay:
         return self.passed(came, assembly)
 
     def ended(self) -> None:
-        """Take the end of a stream that was not broken off."""
+        """Take the end of a stream that was complete."""
         if not self.is_over:
             self.assembly.end()
 
@@ -123,11 +124,11 @@ class Relay:
         return []
 
     def rejected(self, attempt: Attempt) -> list[object]:  # noqa: ARG002
-        """Return what goes out after an attempt that was not accepted."""
+        """Return what is passed on after an attempt that was not accepted."""
         return []
 
     def told_id(self, response: JSONObject) -> JSON:  # noqa: ARG002
-        """Return the id that the caller was told of a response that has another one, else None."""
+        """Return the id that the caller saw if the response has a different one, else None."""
         return None
 
     def released(
@@ -135,23 +136,23 @@ class Relay:
         reply: AssistantReply,  # noqa: ARG002
         response: JSONObject,  # noqa: ARG002
     ) -> Iterable[object]:
-        """Return what goes out at last: of an accepted reply, in its response."""
+        """Return what is passed on at the end of an accepted reply, in its response."""
         return ()
 
 
 def _is_free(contract: Contract) -> bool:
-    """Return whether text may go out before the reply is judged.
+    """Return whether text may be passed on before the reply is judged.
 
-    It may where it is any text, or prose beside calls.
+    It may if the answer is any text, or the text accompanies native calls.
     """
     takes_text = contract.answer.is_text and contract.answer_style == "union"
     return contract.channel == "native" and takes_text
 
 
 class ChunkRelay(Relay):
-    """Passes chunks on: live text as it came, the rest of an accepted reply as our own chunks.
+    """Passes chunks on: live text unchanged, the rest of an accepted reply as our own chunks.
 
-    ``waits``: what nothing judges waits for the reply, too.
+    With ``waits`` even the parts that nothing judges wait until the reply is accepted.
     """
 
     def __init__(
@@ -171,9 +172,9 @@ class ChunkRelay(Relay):
         super().__init__(contract, wire, stops_early=stops_early)
 
     def begin(self, asks_for: AsksFor, *, corrects: bool = False) -> None:
-        """Begin with the stream of one ask.
+        """Begin with the stream of one request.
 
-        A second text is not live: it may stand behind the first.
+        A second text is held back, because it may have to follow the first.
         """
         super().begin(asks_for, corrects=corrects)
         self._sent.begin()
@@ -181,50 +182,47 @@ class ChunkRelay(Relay):
         is_other = self._has_passed or asks_for != "reply"
         self._is_held = is_other or not _is_free(self.contract)
 
-        # what nothing judges goes out as long as nothing before it is held
+        # parts that nothing judges are passed on as long as nothing before them is held
         self._is_beside_held = is_other or corrects or self._waits
         self._is_unclear = False
         self._watch = watch_of(self.contract)
-        self._size = 0  # of the text that came
-        self._clear = 0  # what of it may be shown
+        self._size = 0  # characters of text that arrived
+        self._clear = 0  # how many of them may be shown
         # chunks, each with the size of the text up to its end
         self._waiting: deque[tuple[int, ChunkRead]] = deque()
-        self._first_end = 0  # of the first of them that holds text, 0 where none does
+        self._first_end = 0  # that size for the first of them with text, 0 if none has text
 
     def told_id(self, response: JSONObject) -> JSON:
-        """Return the id that the caller was told of a response that has another one, else None."""
+        """Return the id that the caller saw if the response has a different one, else None."""
         return self._sent.told_id(response)
 
     def opened(self, source: object) -> list[object]:
-        """Return what the first response is opened as: the SDK's own object for it.
-
-        Nothing is returned for later responses.
-        """
+        """Return the SDK's own object of the first response, and nothing for later ones."""
         first = not self._is_opened
         self._is_opened = True
         return [source] if first else []
 
     def passed(self, came: ChunkRead, assembly: Assembly) -> list[object]:
-        """Return the chunk (a ``ChunkRead``, or its bytes) when it is nothing but live text.
+        """Return the chunk (a ``ChunkRead``, or its bytes) if it has only live text.
 
         Chunks wait as long as their text may be a call.
         """
         text = assembly.text
         if self._corrects and assembly.has_thoughts:
-            # they may be signed, behind a correction that the caller's messages do not have
+            # thoughts may be signed over a correction that the caller's messages do not contain
             self._is_held |= not self.is_behind_text
 
         if assembly.is_beside and not self._is_beside_held:
-            # behind text that may be a call it waits with that
+            # after text that may be a call it waits, too
             self._waiting.append((self._size, came))
             self._hold(came, assembly)
-            # that something begins shows nothing yet: another reply may still take its place
+            # a start has no content yet, so another reply may still replace it
             is_early = assembly.is_frame and not self._has_passed
             is_later = self._is_unclear or assembly.is_waiting
             return [] if is_early or is_later else self._released_waiting()
 
         if self._is_held or not assembly.is_text_alone:
-            # what follows a held piece of the text waits, too, and so does what has a place
+            # everything after a held piece of text waits, too, and so does a piece with an index
             self._is_held |= bool(text) or assembly.holds_pieces
             self._is_beside_held = True
             self._hold(came, assembly)
@@ -248,7 +246,7 @@ class ChunkRelay(Relay):
         return released
 
     def _take_text(self, text: str) -> None:
-        """Find out what may be shown of the text with another piece: no blanks alone, no call."""
+        """Find out how much of the text may be shown: not blanks alone, and not a call."""
         self._size += len(text)
         if self._watch is not None:
             self._clear = self._watch.feed(text)
@@ -267,17 +265,17 @@ class ChunkRelay(Relay):
         for one in released:
             self._sent.add(one.plain)
 
-        # where the rest is made of its events, each of them is read as its JSON
+        # if the rest is made from the stream's own events, each one is read as JSON
         is_read = self.assembly.holds_pieces
         return [one if is_read and one.is_exact else one.kept for one in released]
 
     def _hold(self, came: ChunkRead, assembly: Assembly) -> None:
-        """Keep what the assembly has not: of a mere piece it has all, where it can write that."""
+        """Keep a chunk if the assembly cannot rebuild it from the pieces that it has."""
         if assembly.holds_pieces or not assembly.is_piece:
             self._sent.hold(came.plain)
 
     def feed(self, came: ChunkRead) -> list[object]:
-        """Take one chunk; the end of a stream is held, too."""
+        """Take one chunk; the end of a stream is held back, too."""
         was_done = self.assembly.is_done
         self._is_exact |= came.is_exact
         pieces = super().feed(came)
@@ -291,9 +289,9 @@ class ChunkRelay(Relay):
         reply: AssistantReply,  # noqa: ARG002
         response: JSONObject,
     ) -> Iterable[object]:
-        """Yield the events of an accepted reply that were held.
+        """Yield the events of an accepted reply that were held back.
 
-        They come behind the text that went out, with which they make one reply.
+        They follow the text that was passed on, and complete it to one reply.
         """
         came = self.assembly.response() if self.is_behind_text else None
         is_read = self._is_exact and self.assembly.holds_pieces
@@ -303,16 +301,16 @@ class ChunkRelay(Relay):
 
 
 class PartialRelay(ChunkRelay):
-    """Passes chunks on where only some tools are enforced.
+    """Passes chunks on if only some tools are enforced.
 
-    A reply whose faults are only observed goes out in the chunks in which it came.
+    A reply whose faults are only observed is passed on in its original chunks.
     """
 
     def begin(self, asks_for: AsksFor, *, corrects: bool = False) -> None:
-        """Begin with the stream of one ask, which is handed on as it came if nothing went out."""
+        """Begin a stream, whose chunks stay as they are unless some were already passed on."""
         self._is_alone = not self._has_passed
         self._reached = 0
-        # the chunks that have not gone out, each with whether it may
+        # the chunks that were not passed on yet, each with whether it may be
         self._unsent: deque[tuple[ChunkRead, bool]] = deque()
         super().begin(asks_for, corrects=corrects)
 
@@ -322,12 +320,12 @@ class PartialRelay(ChunkRelay):
         return super().passed(came, assembly)
 
     def feed(self, came: ChunkRead) -> list[object]:
-        """Take one chunk; it is kept until it has gone out."""
+        """Take one chunk, and keep it until it is passed on."""
         before = self._reached
         pieces = super().feed(came)
         self._unsent.append((came, self._reached > before))
 
-        # they go out in order, each as one piece
+        # they are passed on in order, each as one piece
         for _ in pieces:
             while not self._unsent.popleft()[1]:
                 pass
@@ -335,12 +333,12 @@ class PartialRelay(ChunkRelay):
         return pieces
 
     def handed_on(self, response: JSONObject, *, spliced: bool) -> Iterable[object]:
-        """Return what goes out at last of a reply whose faults are only observed."""
+        """Return what is passed on at the end of a reply whose faults are only observed."""
         if spliced or not self._is_alone:
             no_reply: Any = None
             return self.released(no_reply, response)
 
-        # the end of the stream is written behind them
+        # the end of the stream is written after them
         return [came.kept for came, _ in self._unsent if not came.is_end]
 
 
@@ -348,8 +346,8 @@ class PartialRelay(ChunkRelay):
 class Provisional(Generic[A_co]):
     """A chunk of a reply that is not yet validated.
 
-    ``delta`` is the new piece of the content. ``partial`` is the part of a structured answer so
-    far, None for any other content.
+    ``delta`` is the new piece of the content. ``partial`` is the structured answer as far as it has
+    arrived; None for other content.
     """
 
     delta: str
@@ -360,7 +358,7 @@ class Provisional(Generic[A_co]):
 class Retracted:
     """Discard everything shown since the previous ``Retracted``.
 
-    ``issues`` say why; there are none when the stream failed on the way.
+    ``issues`` says why; it is empty when the stream itself failed.
     """
 
     issues: tuple[Issue, ...]
@@ -368,25 +366,25 @@ class Retracted:
 
 @dataclass(frozen=True, slots=True)
 class Accepted(Generic[A_co]):
-    """The end of a stream: the reply, valid by the contract."""
+    """The end of a stream, with the valid reply."""
 
     reply: AssistantReply[A_co]
 
 
 StreamEvent: TypeAlias = Provisional[A_co] | Retracted | Accepted[A_co]
-"""What a typed stream yields: any number of the first two, then one :class:`Accepted`."""
+"""An event of a typed stream: any number of the first two, then one :class:`Accepted`."""
 
 
 class EventRelay(Relay):
-    """Shows each piece of the content as it comes, and takes back what did not fit.
+    """Shows each piece of the content as it arrives, and retracts the content of invalid replies.
 
-    Of a text what stands behind the marker of a call waits.
+    Text after the marker of a call waits.
     """
 
     def begin(self, asks_for: AsksFor, *, corrects: bool = False) -> None:
-        """Begin with the stream of one ask.
+        """Begin with the stream of one request.
 
-        What is asked for to complete a message is not shown.
+        The stream of a request that completes a message is not shown.
         """
         super().begin(asks_for, corrects=corrects)
         self._is_shown = asks_for == "reply"
@@ -413,7 +411,7 @@ class EventRelay(Relay):
         return [Provisional(text, self.early_stop.partial())]
 
     def _clear_text(self, clear: int) -> str:
-        """Return what may be shown now of the text that is held."""
+        """Return the part of the held text that may be shown now."""
         size = clear - self._size
         if size <= 0:
             return ""
@@ -424,7 +422,7 @@ class EventRelay(Relay):
         return held[:size]
 
     def rejected(self, attempt: Attempt) -> list[object]:
-        """Take back what was shown."""
+        """Retract the content that was shown."""
         shown = self._has_shown
         self._has_shown = False
         return [Retracted(attempt.issues)] if shown else []
@@ -434,7 +432,7 @@ class EventRelay(Relay):
         reply: AssistantReply[A_co],
         response: JSONObject,  # noqa: ARG002
     ) -> list[StreamEvent[A_co]]:
-        """Return the text that was held, and the end of the stream."""
+        """Return the text that was held back, and the end of the stream."""
         held = "".join(self._held)
         self._held = []
         return [Provisional(held), Accepted(reply)] if held else [Accepted(reply)]

@@ -1,4 +1,4 @@
-"""How far replies are enforced, read anew for each call: a flag service may change it meanwhile."""
+"""How far replies are enforced, read again for each call because a flag service may change it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from strictreply.values._issues import printable
 from strictreply.values._limits import Mode
 
 GivenMode: TypeAlias = Mode | Callable[[], str] | None
-"""A mode, or a function without arguments that returns it; None for that of the environment."""
+"""A mode, or a function without arguments that returns it; None for the environment's mode."""
 
 GivenTools: TypeAlias = Collection[str] | Callable[[], Collection[str]] | None
 """Names of tools, or a function without arguments that returns them."""
 
 GivenShare: TypeAlias = float | Callable[[], float] | None
-"""A part of all calls, from 0 to 1, or a function without arguments that returns it."""
+"""A share of all calls, from 0 to 1, or a function without arguments that returns it."""
 
 _OTHERS_MODES = frozenset({"json", "md_json", "tools", "native", "text", "prompted", "functions"})
-"""What ``mode=`` is in other libraries."""
+"""Values of ``mode=`` in other libraries."""
 
 logger = logging.getLogger("strictreply")
 
@@ -35,9 +35,9 @@ class Enforcement:
     """How far the reply to one call is enforced."""
 
     tools: frozenset[str] | None = None
-    """The tools whose faults are enforced; None for all faults, empty where none is."""
+    """The tools whose faults are enforced; None enforces all faults, an empty set no fault."""
     is_judged: bool = True
-    """Whether the reply is judged where nothing is enforced."""
+    """Whether the reply is judged even if nothing is enforced."""
 
     @property
     def is_whole(self) -> bool:
@@ -46,7 +46,7 @@ class Enforcement:
 
     @property
     def is_beside(self) -> bool:
-        """Whether nothing is enforced: the call is made in the client's own way."""
+        """Whether nothing is enforced, so that the original client makes the call."""
         return self.tools is not None and not self.tools
 
 
@@ -57,11 +57,10 @@ WHOLE = Enforcement()
 class Rollout:
     """How far the replies of one client are enforced: values, or functions that return them.
 
-    Where none of them is given, the environment counts: ``STRICTREPLY_MODE``,
-    ``STRICTREPLY_ENFORCE`` (names of tools, with commas between them) and ``STRICTREPLY_OBSERVE``.
-    A value that is wrong, or a function that raises, leaves the last good value in force, and is
-    logged once. Raises ContractError for a wrong value that is given itself, and for a function
-    that would have to be awaited.
+    If none is given, the environment applies: ``STRICTREPLY_MODE``, ``STRICTREPLY_ENFORCE`` (names
+    of tools, separated by commas) and ``STRICTREPLY_OBSERVE``. If a function raises or returns a
+    wrong value, or the environment has one, that is logged once and the last valid value is used.
+    Raises ContractError for a wrong value that is passed itself, and for an async function.
     """
 
     __slots__ = ("_enforce", "_fixed", "_mode", "_named", "_share")
@@ -76,7 +75,7 @@ class Rollout:
         self._share = _Setting("observe", observe, _share_of, is_environments=is_environments)
 
         self._named: set[str] = set()
-        # what nothing changes is read once
+        # values that cannot change are read once
         self._fixed: Enforcement | None = None
         if not is_environments and not any(map(callable, given)) and self._share.now() in (None, 1):
             self._fixed = self._read()
@@ -101,9 +100,10 @@ class Rollout:
         return Enforcement(tools or frozenset(), is_sampled)
 
     def note(self, enforced: frozenset[str], callable_: Collection[str]) -> None:
-        """Log once of each enforced tool that a request with tools does not have.
+        """Log once each enforced tool that a request with tools does not declare.
 
-        It may be misspelt, and then is never enforced; nothing is logged of one that was seen.
+        Its name may be misspelt, and then it would never be enforced. A tool that an earlier
+        request declared is not logged.
         """
         if not callable_:
             return
@@ -112,15 +112,15 @@ class Rollout:
         self._named |= enforced
         for name in sorted(missing):
             logger.warning(
-                "enforce= names %r, which is not a tool of this request: check the spelling; it is "
-                "enforced in the requests that declare it",
+                "enforce= names %r, which this request does not declare as a tool: check the "
+                "spelling; requests that declare it enforce it",
                 printable(name),
             )
 
     def refuse_unknown(self, declared: Iterable[str]) -> None:
-        """Raise ContractError for an enforced tool whose name is nearly that of a declared one.
+        """Raise ContractError for an enforced tool whose name resembles a declared one.
 
-        Any other may be declared by the requests.
+        Requests may still declare a tool of any other name.
         """
         given = self._enforce.given
         known = list(declared)
@@ -131,12 +131,13 @@ class Rollout:
             near = get_close_matches(name, known, 1)
             if near:
                 raise ContractError(
-                    f"enforce= names {name!r}, which is no declared tool; did you mean {near[0]!r}?"
+                    f"enforce= names {name!r}, which is not a declared tool; did you mean "
+                    f"{near[0]!r}?"
                 )
 
 
 class _Setting:
-    """One of the values, and the last one of it that was good."""
+    """One of the three settings, with its last valid value."""
 
     __slots__ = ("_last", "_logged", "_name", "_read", "_variable", "given")
 
@@ -144,7 +145,7 @@ class _Setting:
         self, name: str, given: Any, read: Callable[[Any], Any], *, is_environments: bool
     ) -> None:
         if callable(given) and must_be_awaited(given):
-            raise ContractError(f"{name}= must be a plain function: nothing awaits an async one")
+            raise ContractError(f"{name}= must be a sync function: an async one is not awaited")
 
         self.given = given
         self._variable = f"STRICTREPLY_{name.upper()}" if is_environments else ""
@@ -154,7 +155,7 @@ class _Setting:
         self._last: Any = None if given is None or callable(given) else read(given)
 
     def now(self) -> Any:
-        """Return the value that counts now; None where there is none."""
+        """Return the present value; None if there is none."""
         given = os.environ.get(self._variable) if self._variable else self.given
         if not given and self.given is None:
             return None
@@ -175,7 +176,7 @@ class _Setting:
 
         self._logged = True
         words = str(error) if isinstance(error, ContractError) else type(error).__name__
-        logger.error(printable(f"{self._name}= is wrong: {words}; the last good value counts"))
+        logger.error(printable(f"{self._name}= is wrong: {words}; the last valid value is used"))
 
 
 def _mode_of(given: object) -> Mode:
@@ -186,7 +187,7 @@ def _mode_of(given: object) -> Mode:
 
     words = ", ".join(get_args(Mode))
     is_others = isinstance(given, str) and given.lower() in _OTHERS_MODES
-    more = " (how a contract is asked for is channel=, native or text)" if is_others else ""
+    more = "; to choose how the model writes calls, use channel=" if is_others else ""
     raise ContractError(
         f"mode must be one of {words}, or a function that returns one, not {_shown(given)}{more}"
     )
@@ -215,8 +216,8 @@ def _share_of(given: object) -> float:
 
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
         raise ContractError(
-            "observe must be the part of all calls that is judged, from 0 to 1, as in "
-            f"observe=0.01, not {_shown(given)}"
+            "observe must be the share of calls to judge, from 0 to 1, as in observe=0.01, "
+            f"not {_shown(given)}"
         )
 
     return float(share)

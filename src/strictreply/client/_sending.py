@@ -1,6 +1,6 @@
-"""The requests of one call within its bounds, answered whole or by a stream.
+"""The requests of one call within its bounds, with whole responses or streams.
 
-Its errors are instances of the SDK's errors, too.
+The errors are also instances of the SDK's errors.
 """
 
 from __future__ import annotations
@@ -57,26 +57,26 @@ MAX_IDLE_LINES = 100_000  # comments, blank and unknown lines between two events
 NOTHING = nullcontext()
 
 BEHIND_END = 1.0
-"""Seconds in which a server may say more behind the event that ends a reply.
+"""Seconds in which a server may send more after the event that ends a reply.
 
-It closes the stream at once, as a rule. One that keeps it open says nothing more.
+Servers usually close the stream immediately. One that keeps it open sends nothing more.
 """
 
 _REPEAT_TOKENS = 5
-"""The SDK's classes of errors, by the status that they are raised for."""
+"""Tokens of the retry budget that one repeat takes."""
 
-_END: Any = object()  # of a stream
+_END: Any = object()  # stands for the end of a stream
 
 
 class CallObserver(Protocol):
-    """Observes the asks of one call, in order."""
+    """Observes the requests of one call, in order."""
 
     def asking(self, request: JSONObject) -> AbstractContextManager[None]:
-        """Return what is entered while a request is sent and its response read."""
+        """Return the context in which a request is sent and its response read."""
         ...
 
     def judged(self, attempt: Attempt) -> None:
-        """Take what became of the ask that was made last."""
+        """Take the outcome of the last request."""
         ...
 
 
@@ -86,31 +86,31 @@ class Telemetry(Protocol):
     def call(
         self, ask: CallPlan, client: object, *, seen: bool
     ) -> AbstractContextManager[CallObserver | None]:
-        """Return what is entered around a call of the inner ``client``.
+        """Return the context of a call of the original ``client``.
 
-        ``seen``: somebody else sees each ask of the call.
+        ``seen`` says that another program sees each request of the call.
         """
         ...
 
     def observed(self, ask: CallPlan, client: object, attempt: Attempt, *, judging: float) -> None:
-        """Record a reply that was handed on as it came, and the seconds that judging it took."""
+        """Record a reply that was handed on unchanged, and the seconds that judging it took."""
         ...
 
     def unjudged(self, client: object, api: str, model: str, why: str) -> None:
         """Count a reply that was handed on without a verdict.
 
-        ``why``: ``fault`` (of ours), ``request`` (nothing can be judged by it) or ``abandoned`` (a
-        stream that its caller left).
+        ``why`` is ``fault`` (a bug in strictreply), ``request`` (replies to it cannot be judged) or
+        ``abandoned`` (the caller left the stream).
         """
         ...
 
 
 class RetryBucket:
-    """What the calls of one wrapped client have taken of :attr:`RetryPolicy.retry_budget`.
+    """The part of :attr:`RetryPolicy.retry_budget` that the calls of one client have spent.
 
-    It works as the standard retry mode of the AWS SDKs (5 tokens for a repeat; a success gives back
-    what its repeat took, or 1) and the retry throttling of gRPC (proposal A6), because repeats
-    would multiply the load on a server that is down. Any thread may use it.
+    Repeats would multiply the load on a server that is down. So this works like the standard retry
+    mode of the AWS SDKs and the retry throttling of gRPC (proposal A6): a repeat takes 5 tokens; a
+    successful repeat returns them, any other success returns 1. It is safe for threads.
     """
 
     __slots__ = ("_lock", "_taken")
@@ -120,17 +120,14 @@ class RetryBucket:
         self._taken = 0
 
     def take(self, retry_budget: int) -> bool:
-        """Take the tokens of one repeat.
-
-        Return False when more than ``retry_budget`` repeats would be out.
-        """
+        """Take the tokens of one repeat; return False if ``retry_budget`` repeats are spent."""
         with self._lock:
             is_left = self._taken + _REPEAT_TOKENS <= retry_budget * _REPEAT_TOKENS
             self._taken += _REPEAT_TOKENS if is_left else 0
             return is_left
 
     def give_back(self, *, repeated: bool) -> None:
-        """Give back the tokens of a repeat that succeeded, or one for a call that did at once."""
+        """Return the tokens of a successful repeat, or one for a first-try success."""
         with self._lock:
             self._taken = max(0, self._taken - (_REPEAT_TOKENS if repeated else 1))
 
@@ -140,35 +137,35 @@ class CallIO:
     """The requests of one call: their transport, the caps of the reply, and the last response."""
 
     transport: Transport
-    """The way to the API."""
+    """Sends the requests to the API."""
     limits: Limits
     """The size limits of a reply."""
     bucket: RetryBucket = field(default_factory=RetryBucket)
-    """What the calls of the client have taken of the retry budget."""
+    """What the client's calls have spent of the retry budget."""
     last: Sent | None = None
     """The last response; None before the first."""
     raised: Exception | None = None
-    """The error that came after ``last``; None when none did."""
+    """The error after ``last``; None if there was none."""
     clock: Callable[[], float] = time.monotonic
-    """Gives the time, in seconds."""
+    """Returns the time in seconds."""
     at: float = field(init=False)
     """When the last event happened, by ``clock``."""
     until: float | None = None
     """When the deadline passes, by ``clock``; None without a deadline."""
     repeats: int = 0
-    """How often the request at hand was repeated."""
+    """How often the present request was repeated."""
     way: CallForm = field(default_factory=CallForm)
     """How the call was made."""
     observer: CallObserver | None = None
-    """What reports the call to telemetry; None without any."""
+    """Reports the call to telemetry; None without telemetry."""
     is_async: bool = False
     """Whether the client is async."""
     incoming: Incoming | None = None
-    """The stream that is open; None when none is. Whoever breaks off the call closes it."""
+    """The open stream, which must be closed if the call is aborted; None if there is none."""
     is_literate: bool = True
-    """Whether the ways of servers are read."""
+    """Whether known deviations of servers are read."""
     ledger: LedgerOfCall | None = None
-    """Where the attempts of the call are written; None for nowhere."""
+    """Gets the attempts of the call; None for no ledger."""
 
     def __post_init__(self) -> None:
         self.at = self.clock()
@@ -180,30 +177,30 @@ class CallIO:
         return self.at - before
 
     def begin(self, timeout: float | None) -> float:
-        """Begin a request that was given ``timeout`` seconds at the last event.
+        """Begin a request whose ``timeout`` in seconds counts from the last event.
 
-        Return the seconds since then.
+        Return the seconds since that event.
         """
         self.until = None if timeout is None else self.at + timeout
         return self.lap()
 
     def hurry(self, seconds: float) -> None:
-        """Shorten what is left of the deadline to some seconds."""
+        """Shorten the time to the deadline to some seconds."""
         until = self.clock() + seconds
         self.until = until if self.until is None else min(self.until, until)
 
     def left(self) -> float | None:
-        """Return the seconds that are left of the deadline, at least 0; None without a deadline."""
+        """Return the seconds to the deadline, at least 0; None without a deadline."""
         return None if self.until is None else max(0.0, self.until - self.clock())
 
     def send(self, request: JSONObject, timeout: float | None) -> object:
         """Make one call; see :meth:`Transport.send`."""
-        if self.repeats:  # where the SDK itself counts them
+        if self.repeats:  # the header in which the SDK itself counts its retries
             request = with_header(request, "x-stainless-retry-count", str(self.repeats))
         return self.transport.send(request, timeout, self.way)
 
     def bounds(self, request: JSONObject) -> AbstractContextManager[None]:
-        """Bound what is sent inside by the deadline and the caps."""
+        """Return a context that bounds requests by the deadline and the size limits."""
         within = bounded(self.left(), self.limits.reply_bytes * ENVELOPE_FACTOR)
 
         is_alone = self.way.through is None and self.observer is None and passing.get() is None
@@ -221,21 +218,18 @@ class CallIO:
             passing.reset(token)
 
     def reading(self) -> AbstractContextManager[None]:
-        """Bound one read of a stream that was opened inside of :meth:`bounds`."""
+        """Return a context that bounds one read of a stream opened within :meth:`bounds`."""
         left = self.left()
         return NOTHING if left is None else bounded(left, self.limits.reply_bytes * ENVELOPE_FACTOR)
 
     def receive(self, source: object) -> JSON:
-        """Keep a response, and return it as plain JSON."""
+        """Store a response as the last one, and return it as plain JSON."""
         self.last = self.transport.read(source, self.limits)
         self.raised = None
         return self.last.plain
 
     def settle(self) -> None:
-        """Let go of the request.
-
-        A caller who keeps an exchange would hold it a second time, encoded.
-        """
+        """Drop the encoded request, which a caller's exchange would otherwise keep in memory."""
         if self.last is not None and self.way.form is None and not self.last.is_stream:
             came = Response.of(self.transport.door, self.last.source)
             self.last = self.last if came is None else Sent(self.last.plain, came)
@@ -243,10 +237,7 @@ class CallIO:
     def completion(
         self, response: JSONObject, *, spliced: bool, reply: AssistantReply | None = None
     ) -> Any:
-        """Return the SDK's own completion for the response that came last.
-
-        See :meth:`Transport.completion`.
-        """
+        """Return the SDK's own completion for the last response."""
         if self.last is None or self.last.is_stream:
             return self.transport.assembled(response, self.way, reply)
 
@@ -271,9 +262,9 @@ CallEffect: TypeAlias = Io | Sleep | Check | Consult | Notify
 def call_flow(
     ask: CallPlan, sending: CallIO, relay: Relay | None = None
 ) -> Generator[Any, Any, Outcome]:
-    """Run a flow down to its requests, and yield each :data:`CallEffect`.
+    """Run the loop of a call, and yield each :data:`CallEffect`.
 
-    With a relay for streams, a list to pass on is yielded, too.
+    With a relay for streams, also yield lists of chunks or events to pass on.
     """
     flow = reply_flow(ask)
     try:
@@ -306,7 +297,7 @@ def call_flow(
 def called(
     effect: Call, sending: CallIO, relay: Relay | None
 ) -> Generator[Io | list[object], object, Replied | Failed]:
-    """Make one call, and return what it brought; a relay follows its stream."""
+    """Make one request, and return its outcome; a relay follows its stream."""
     before = sending.begin(effect.timeout)
     if relay is not None:
         relay.begin(effect.asks_for, corrects=effect.corrects)
@@ -320,7 +311,7 @@ def called(
     if failure is None and relay is not None:
         if relay.wire.is_whole(source):
             yield relay.opened(source)
-            relay = None  # the response is whole, as that of a client that cannot stream
+            relay = None  # the response is whole, for example from a client that cannot stream
         else:
             failure = yield from _followed(source, sending, relay)
 
@@ -355,7 +346,7 @@ def called(
 def whole_reply(
     sent: Sent, wire: Wire, seconds: float, before: float = 0.0, *, is_literate: bool
 ) -> Replied:
-    """Return a whole response as an event of the loop, with the seconds of it."""
+    """Return a whole response as an event of the loop."""
     rows = wire.around(sent.plain) if is_literate else ()
     return Replied(sent.plain, seconds, before, fault=sent.fault, lenient=rows)
 
@@ -363,9 +354,9 @@ def whole_reply(
 def _followed(
     source: object, sending: CallIO, relay: Relay
 ) -> Generator[Io | list[object], Any, Failure | None]:
-    """Read a stream as far as its relay follows it, and close it.
+    """Read a stream as long as its relay follows it, and close it.
 
-    Return the failure that broke it off, None when there was none.
+    Return the failure that ended it, None if there was none.
     """
     incoming = Incoming(source, sending)
     sending.incoming = incoming
@@ -381,9 +372,9 @@ def _followed(
 def _fed(
     relay: Relay, incoming: Incoming, sending: CallIO
 ) -> Generator[Io | list[object], Any, Failure | None]:
-    """Feed a relay with a stream as far as it follows that; return what :func:`_followed` does.
+    """Feed a relay with a stream as long as it follows; return the same as :func:`_followed`.
 
-    Behind the event that ends a reply a server has a moment to say more, or to close the stream.
+    After the event that ends a reply, the server has a moment to send more or close the stream.
     """
     until = sending.until
     failure: Failure | None = None
@@ -408,7 +399,7 @@ def _fed(
 
         for came in several:
             if pieces := relay.feed(came):
-                # before the next is read: the part of an answer that is in them grows with that
+                # yield before the next chunk is read, because a partial answer in them would grow
                 yield pieces
 
     sending.until = until
@@ -416,7 +407,7 @@ def _fed(
 
 
 def _is_silence(several: list[ChunkRead] | Failure, sending: CallIO) -> bool:
-    """Return whether the time for what may come behind the end of a reply has passed."""
+    """Return whether the time for events after the end of a reply has passed."""
     return several.kind == "timeout" if isinstance(several, Failure) else sending.left() == 0
 
 
@@ -439,28 +430,28 @@ class Incoming:
         self._limits = sending.limits
         self._wire = sending.transport.wire
         self._reader = self._wire.reader()
-        self._idle_bytes = 0  # that came since the last event
+        self._idle_bytes = 0  # since the last event
 
         extensions = getattr(getattr(http, "request", None), "extensions", {})
         self._idle: float | None = dict(extensions.get("timeout") or {}).get("read")
         self._at = time.monotonic()
         self._is_ended = False
 
-        # what has come as long as none of it was an event
+        # the body so far, until the first event
         self._begun: list[bytes] | None = []
         self._content_type = "" if http is None else content_type(http)
         self.fault: Issue | None = None
 
     def hurry(self) -> None:
-        """Let each further read end with the deadline, also where the call has had none."""
+        """Let each further read end at the deadline, even if the call had none before."""
         time_reads(self._behind)
 
     def next(self) -> list[ChunkRead] | None:
-        """Return the chunks that come together next; None at the end."""
+        """Return the next chunks that arrive together; None at the end."""
         return self._read(next(self._pieces, _END))
 
     async def anext(self) -> list[ChunkRead] | None:
-        """Return what :meth:`next` does."""
+        """Return the same as :meth:`next`."""
         return self._read(await anext(self._pieces, _END))
 
     def _read(self, piece: Any) -> list[ChunkRead] | None:
@@ -490,30 +481,30 @@ class Incoming:
         if found or self._idle is None:
             self._at = now
         elif now - self._at > self._idle:
-            # comments keep a connection busy, and bring nothing
-            detail = "no event came within the client's read timeout"
+            # comments keep a connection busy without sending an event
+            detail = "no event arrived within the client's read timeout"
             raise ExchangeStopped(Failure("timeout", retryable=True, detail=detail))
 
         return found
 
     def _count_idle(self, piece: bytes) -> None:
-        """Count what brings no event: it may be a body in place of events, or without end."""
+        """Count bytes without an event: the body may be something else, or endless."""
         if self._begun is not None:
             self._begun.append(piece)
 
         most = self._limits.reply_bytes * ENVELOPE_FACTOR
         self._idle_bytes += len(piece)
         if self._idle_bytes > most:
-            detail = f"more than {most} bytes came without an event"
+            detail = f"the stream has more than {most} bytes without an event"
         elif self._reader.idle_lines > MAX_IDLE_LINES:
-            detail = f"more than {MAX_IDLE_LINES} lines came without an event"
+            detail = f"the stream has more than {MAX_IDLE_LINES} lines without an event"
         else:
             return
 
         raise ExchangeStopped(Failure("response_too_large", retryable=True, detail=detail))
 
     def _body_that_came(self) -> list[ChunkRead]:
-        """Return the error that came in place of events; ``fault`` reports any other body."""
+        """Return an error in the body instead of events; ``fault`` reports any other body."""
         if self._begun is None:
             return []
 
@@ -533,7 +524,7 @@ class Incoming:
         return []
 
     def close(self) -> None:
-        """Close the response: a server that is still generating stops."""
+        """Close the response, so that a server that is still generating stops."""
         close = getattr(self._behind, "close", None)
         if callable(close):
             close()

@@ -1,6 +1,6 @@
-"""Replies that a server has stored: fetched as the SDK fetches them, and judged.
+"""Stored replies of a server: fetched like the SDK fetches them, and judged.
 
-Such a reply is not retried: one that does not fit raises, with one attempt.
+A stored reply cannot be retried: an invalid one raises, with one attempt.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from strictreply.wires._wire import Wire
 
 
 def stored_reply(client: object, wire: Wire, stored: Stored) -> object:
-    """Fetch a stored reply; return what the SDK would, once the reply is judged."""
+    """Fetch and judge a stored reply; return the same object as the SDK."""
     fetching = _Fetching(client, wire, stored)
     with fetching.fetch():
         stored.came = fetching.transport.fetch(stored)
@@ -64,9 +64,9 @@ async def astored_reply(client: object, wire: Wire, stored: Stored) -> object:
 
 
 class _Fetching:
-    """One stored reply: fetched, and then asked of the loop, which judges it.
+    """One stored reply, which is fetched, and then judged by the loop.
 
-    Nobody observes it: its tokens were counted when it was made.
+    It is not reported to telemetry, because its tokens were counted when it was made.
     """
 
     def __init__(self, client: Any, wire: Wire, stored: Stored) -> None:
@@ -82,7 +82,7 @@ class _Fetching:
 
     @contextmanager
     def fetch(self) -> Generator[None]:
-        """Bound what is fetched inside, and keep the failure of the transport that it raises."""
+        """Bound the fetch inside, and store its failure of the transport as the result."""
         deadline = self.policy.deadline
         begun = time.monotonic()
         try:
@@ -96,7 +96,7 @@ class _Fetching:
                 self._left = max(0.0, deadline - (time.monotonic() - begun))
 
     def ask(self) -> CallPlan | None:
-        """Return the call that judges what came; None where no reply came."""
+        """Return the call that judges the response; None if it has no reply."""
         came = self._stored.came
         is_stream = self._stored.is_stream
         plain: JSON = {}
@@ -120,7 +120,7 @@ class _Fetching:
         return replace(ask, base=base, policy=once)
 
     def replaced(self) -> JSONObject | None:
-        """Return a response that has no reply without what was written so far; None: as it is."""
+        """Return a response without its unfinished text; None to leave it unchanged."""
         return self._wire.storing.emptied(self._plain())
 
     def _plain(self) -> JSON:

@@ -1,6 +1,7 @@
-"""What a stored reply says of the request that it answers, as far as a verdict can honour it.
+"""The demands of a stored reply's request, as the reply repeats them.
 
-The caller has declared none of it now: a part that cannot be checked is left out, with a warning.
+The present caller did not declare them, so a part that cannot be checked is left out with a
+warning.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _MOST_WARNED = 1_000
 
 
 def demands(contract: Contract, wire: Wire, reply: JSON) -> JSONObject:
-    """Return what a stored reply says of its request, as far as the contract leaves it open.
+    """Return the demands of a stored reply's request that the contract leaves open.
 
-    Warns once, with ContractWarning, of each part that no verdict can honour.
+    Warn once, with ContractWarning, about each part that cannot be checked.
     """
     said = wire.storing.demands(reply, not contract.tools, contract.answer.is_text)
     keywords: JSONObject = {}
@@ -29,7 +30,7 @@ def demands(contract: Contract, wire: Wire, reply: JSON) -> JSONObject:
     if _fault_of(contract, wire, keywords) is None:
         return keywords
 
-    # not all of it can be honoured: each part is, as strictly as it can be beside those before
+    # not everything can be honoured: take each part as strictly as the parts before it allow
     honoured: JSONObject = {}
     for one in said:
         honoured = _with_first_honoured(contract, wire, honoured, one)
@@ -40,7 +41,7 @@ def demands(contract: Contract, wire: Wire, reply: JSON) -> JSONObject:
 def _with_first_honoured(
     contract: Contract, wire: Wire, keywords: JSONObject, part: Demanding
 ) -> JSONObject:
-    """Add the first version of a part that can be honoured, and warn where it is not the first."""
+    """Add the first version of a part that can be honoured; warn if it is not the first version."""
     fault: ContractError | None = None
     for version in part.versions:
         with_part = part.added_to(keywords, version)
@@ -52,13 +53,13 @@ def _with_first_honoured(
         fault = fault or found
 
     if fault is not None:
-        _warn_once(f"a stored reply is not checked against all of its {part.label}: {fault}")
+        _warn_once(f"a stored reply is only partly checked against its {part.label}: {fault}")
 
     return keywords
 
 
 def _fault_of(contract: Contract, wire: Wire, keywords: JSONObject) -> ContractError | None:
-    """Return why a request with these keywords cannot be honoured; None where it can."""
+    """Return why a request with these keywords cannot be honoured; None if it can."""
     try:
         shape(contract, {wire.conversation: [], **keywords}, wire)
     except ContractError as error:

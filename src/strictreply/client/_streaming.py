@@ -1,4 +1,4 @@
-"""What a streamed call returns where it is not the SDK's own stream: chunks, or typed events."""
+"""The streams that are not the SDK's own: chunks, or typed events."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ class _Ending(Generic[A_co]):
 
     @property
     def exchange(self) -> Exchange[A_co]:
-        """The call with its story; raises RuntimeError before :class:`Accepted` was yielded."""
+        """The reply with its attempts and usage; RuntimeError before :class:`Accepted` arrived."""
         if not self._ended:
-            raise RuntimeError(
-                "the stream has not ended in a reply yet: iterate over it to its end"
-            )
+            raise RuntimeError("the stream has no reply yet: iterate over it to its end first")
 
         return self._ended[0]
 
     @property
     def reply(self) -> AssistantReply[A_co]:
-        """The accepted reply; raises RuntimeError before :class:`Accepted` was yielded."""
+        """The accepted reply; RuntimeError before :class:`Accepted` arrived."""
         return self.exchange.reply
 
 
 class Chunks(Generic[T]):
-    """What a guarded stream yields, and a context manager that ends the request when it is left."""
+    """An iterator of chunks, and a context manager that ends the request on exit."""
 
     def __init__(self, pieces: Generator[T], ended: list[Exchange[Any]] | None = None) -> None:
         self._pieces = pieces
@@ -51,12 +49,12 @@ class Chunks(Generic[T]):
         self.close()
 
     def close(self) -> None:
-        """End the stream: the response is closed, and nothing more is generated."""
+        """Close the response, so that the server stops generating."""
         self._pieces.close()
 
 
 class AsyncChunks(Generic[T]):
-    """The twin of :class:`Chunks` for async clients."""
+    """:class:`Chunks` for async clients."""
 
     def __init__(self, pieces: AsyncGenerator[T], ended: list[Exchange[Any]] | None = None) -> None:
         self._pieces = pieces
@@ -75,16 +73,16 @@ class AsyncChunks(Generic[T]):
         await self.close()
 
     async def close(self) -> None:
-        """End the stream: the response is closed, and nothing more is generated."""
+        """Close the response, so that the server stops generating."""
         await self._pieces.aclose()
 
 
 class ReplyStream(Chunks[StreamEvent[A_co]], _Ending[A_co]):
     """A typed stream: an iterator of events, and a context manager that ends the request on exit.
 
-    Iterating raises what :meth:`StrictClient.reply` raises.
+    Iteration raises the errors of :meth:`StrictClient.reply`.
     """
 
 
 class AsyncReplyStream(AsyncChunks[StreamEvent[A_co]], _Ending[A_co]):
-    """A typed stream of an async client: the twin of :class:`ReplyStream`."""
+    """A typed stream of an async client: an async :class:`ReplyStream`."""

@@ -1,4 +1,4 @@
-"""What both twins of the wrapped client share: a call's keywords, its story, the client inside."""
+"""What the sync and the async wrapped client share: keywords, exchanges, the original client."""
 
 from __future__ import annotations
 
@@ -65,32 +65,31 @@ if TYPE_CHECKING:
 
 
 class SentKeywords(TypedDict, total=False):
-    """The keywords of ``create``, but for the messages and the format of the answer.
+    """The keywords of ``create``, except the messages and the format of the answer.
 
-    A keyword of the API that is not here yet is passed on like any other; type checkers want it in
-    ``extra_body``.
+    Other keywords of the API are passed on, too; for a type checker put them into ``extra_body``.
     """
 
     api: Api | str
-    """The API to ask."""
+    """The API to use."""
     tools: Iterable[object]
     """The tools that may be called, as in a contract."""
     tool_choice: str | Mapping[str, Any]
-    """Which tool is to be called."""
+    """Which tool the model must call."""
     model: str
     """Name of the model."""
     audio: Mapping[str, Any] | None
-    """Parameters of an answer that is spoken."""
+    """Parameters of a spoken answer."""
     frequency_penalty: float | None
-    """Penalty for tokens by how often they came."""
+    """Penalty for tokens by their frequency so far."""
     logit_bias: Mapping[str, int] | None
-    """How much more likely each token is made, by its id."""
+    """Bias of each token, by its id."""
     logprobs: bool | None
     """Whether the probabilities of tokens are returned."""
     max_completion_tokens: int | None
     """Most tokens of the reply, thoughts included."""
     max_tokens: int | None
-    """Most tokens of the reply: of Messages, and for older models of chat completions."""
+    """Most tokens of the reply, of Messages and of older models of chat completions."""
     metadata: Mapping[str, str] | None
     """The caller's own labels of the request."""
     modalities: list[str] | None
@@ -102,11 +101,11 @@ class SentKeywords(TypedDict, total=False):
     parallel_tool_calls: bool
     """Whether the model may call several tools at once."""
     prediction: Mapping[str, Any] | None
-    """A text that the reply is expected to repeat largely."""
+    """A text that the reply is expected to repeat for the most part."""
     presence_penalty: float | None
-    """Penalty for tokens that came before."""
+    """Penalty for tokens that already occurred."""
     prompt_cache_key: str
-    """Names what shares a cached prompt."""
+    """Key of the requests that share a cached prompt."""
     prompt_cache_options: Mapping[str, Any]
     """How the prompt is cached."""
     prompt_cache_retention: str | None
@@ -126,15 +125,15 @@ class SentKeywords(TypedDict, total=False):
     stream: bool | None
     """Whether the reply is streamed."""
     stream_options: Mapping[str, Any] | None
-    """What a stream reports beside, such as its usage."""
+    """What a stream reports in addition, such as its usage."""
     temperature: float | None
     """Randomness of sampling."""
     top_logprobs: int | None
-    """Number of the likeliest tokens that are returned."""
+    """How many of the likeliest tokens are returned."""
     top_p: float | None
-    """Share of the likeliest tokens that are sampled."""
+    """Probability mass of the likeliest tokens to sample from."""
     verbosity: str | None
-    """How long the answer is to be."""
+    """How long the answer should be."""
     web_search_options: Mapping[str, Any]
     """How the model searches the web."""
     context_management: Iterable[Mapping[str, Any]] | None
@@ -142,7 +141,7 @@ class SentKeywords(TypedDict, total=False):
     conversation: str | Mapping[str, Any] | None
     """The stored conversation that the reply continues."""
     include: list[Any] | None
-    """What the response holds beside the reply."""
+    """What the response contains in addition to the reply."""
     instructions: str | None
     """The system prompt."""
     max_output_tokens: int | None
@@ -152,17 +151,17 @@ class SentKeywords(TypedDict, total=False):
     previous_response_id: str | None
     """The stored response that is continued."""
     prompt: Mapping[str, Any] | None
-    """A prompt that the provider keeps."""
+    """A prompt that the provider stores."""
     reasoning: Mapping[str, Any] | None
-    """How the model thinks, and what it tells of it."""
+    """How the model thinks, and how much of it the response shows."""
     text: Mapping[str, Any]
     """The form of the text, such as its JSON Schema."""
     truncation: Literal["auto", "disabled"] | None
-    """What becomes of a conversation that is too long."""
+    """What the API does with a conversation that is too long."""
     cache_control: Mapping[str, Any] | None
     """How the prompt is cached, of Messages."""
     container: str | Mapping[str, Any] | None
-    """The container of the server's own tools that is used again."""
+    """The container of the server's own tools to use again."""
     inference_geo: str | None
     """Where the model runs."""
     output_config: Mapping[str, Any]
@@ -174,9 +173,9 @@ class SentKeywords(TypedDict, total=False):
     thinking: Mapping[str, Any]
     """How the model thinks, of Messages."""
     extra_headers: Mapping[str, str] | None
-    """HTTP headers beside the SDK's."""
+    """HTTP headers in addition to the SDK's."""
     extra_query: Mapping[str, object] | None
-    """Query parameters beside the SDK's."""
+    """Query parameters in addition to the SDK's."""
     extra_body: object | None
     """Members of the request that the SDK does not know."""
     timeout: float | Timeout | None
@@ -184,19 +183,19 @@ class SentKeywords(TypedDict, total=False):
 
 
 class ApiKeywords(SentKeywords, total=False):
-    """The keywords of ``create``, but for the messages."""
+    """The keywords of ``create``, except the messages."""
 
     response_format: type | Mapping[str, Any]
-    """What the answer must be: a type, or the API's own member."""
+    """The form of the answer: a type, or the API's own member."""
 
 
 class RequestKeywords(SentKeywords, total=False):
-    """The keywords of ``create`` that a tool loop takes too, and ours."""
+    """The keywords of ``create`` that a tool loop takes, too, and those of strictreply."""
 
     policy: RetryPolicy | None
     """The budgets of the call; None for the client's policy."""
     max_retries: int
-    """Short for the client's policy with this many corrections."""
+    """Short for the client's policy with this many retries."""
     deadline: float | None
     """Short for the client's policy with this total time, in seconds."""
     steering: Steering | None
@@ -206,13 +205,13 @@ class RequestKeywords(SentKeywords, total=False):
 class CallKeywords(RequestKeywords, total=False):
     """The keywords of one call.
 
-    ``messages`` may hold the SDK's objects, ``input`` its items. Either may be a text.
+    ``messages`` and ``input`` may be a text, or a list that may contain the SDK's own objects.
     """
 
     contract: Contract | None
     """What the reply is checked against; None for the client's contract."""
     response_format: type | Mapping[str, Any]
-    """What the answer must be: a type, or the API's own member."""
+    """The form of the answer: a type, or the API's own member."""
     messages: str | Iterable[Mapping[str, Any] | BaseModel]
     """The conversation, of chat completions and of Messages."""
     input: str | Iterable[Mapping[str, Any] | BaseModel]
@@ -222,26 +221,26 @@ class CallKeywords(RequestKeywords, total=False):
 
 
 SHORT_FOR_POLICY = ("max_retries", "deadline")
-"""The budgets of a policy that may be given by themselves."""
+"""The budgets of a policy that are also keywords of their own."""
 
 _UNBOUNDED = RetryPolicy(deadline=None)
-"""The policy of a call that is judged beside: nothing is sent by it."""
+"""The policy of a call that is only observed, which sends no request of its own."""
 
 MAX_ENDPOINTS = 256
-"""Of how many pairs of endpoint and model it is remembered what they refuse."""
+"""For how many pairs of endpoint and model a client remembers what they refuse."""
 
 logger = logging.getLogger("strictreply")
 
 OnAttempt = Callable[[Attempt], Awaitable[None] | None]
 """Called with every attempt as soon as it is judged; may be async with an async client.
 
-An ``Exception`` that it raises does not change the call: its type is logged, not its words, which
-may be the model's. KeyboardInterrupt, cancellation and others that are not an ``Exception`` pass
-through.
+An ``Exception`` that it raises does not change the call. Only its type is logged, because its text
+may contain text of the model. Other exceptions, such as KeyboardInterrupt and cancellation, are
+raised.
 """
 
 Redact = Callable[[str], str]
-"""Is given the raw reply as JSON text, and returns what may be logged."""
+"""Takes the raw reply as JSON text, and returns the text to log."""
 
 UsageMode: TypeAlias = Literal["last", "total"]
 """What ``completion.usage`` is: the API's report of the last request, or the sum of all."""
@@ -251,27 +250,27 @@ _OF_CONTRACTS = frozenset({"answer", *ContractKeywords.__annotations__}) - {"too
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Generic[A_co]):
-    """The result of a call, with all its attempts."""
+    """The result of a call: the reply, all attempts, and the SDK's completion."""
 
     reply: AssistantReply[A_co]
     """The valid reply."""
     attempts: tuple[Attempt, ...]
     """All attempts, in order."""
     transcript: list[Message] = field(repr=False)
-    """The caller's messages and the accepted assistant turn.
+    """The caller's messages and the accepted assistant message.
 
-    Refused replies are not in it (requirement T26).
+    It contains no rejected replies (requirement T26).
     """
     contract: Contract[A_co] = field(repr=False)
-    """What the reply was checked against."""
+    """The contract that the reply was checked against."""
     _complete: Callable[[], Any] = field(repr=False)
-    """Makes the completion that holds the reply."""
+    """Makes the completion that contains the reply."""
 
     @property
     def completion(self) -> Completion:
-        """The SDK's own ``ChatCompletion``, valid by the contract.
+        """The SDK's own ``ChatCompletion`` with the valid reply.
 
-        For its ``usage`` see ``wrap(usage_mode=…)``.
+        ``wrap(usage_mode=…)`` determines its ``usage``.
         """
         return cast("Completion", self._complete())
 
@@ -283,26 +282,26 @@ class Exchange(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a wrapped client was given beside its contract."""
+    """The settings of a wrapped client, except its contract."""
 
     policy: RetryPolicy = RetryPolicy()
     """The budgets of a call."""
     steering: Steering = TieredSteering()
     """Writes the corrections."""
     on_attempt: OnAttempt | None = None
-    """Called with each attempt; None for nobody."""
+    """Called with each attempt; None for no function."""
     log_replies: Redact | None = None
-    """Makes the form in which replies are logged; None logs none."""
+    """Redacts raw replies for the DEBUG log; None logs no reply."""
     usage_mode: UsageMode = "last"
     """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
     api: Api | str = "chat"
-    """The API to ask."""
+    """The default API."""
     telemetry: Telemetry | None = None
-    """Where spans and counters go; None for nowhere."""
+    """Gets spans and counters; None for no telemetry."""
     rollout: Rollout = field(default_factory=Rollout)
     """How far replies are enforced."""
     ledger: Ledger | None = None
-    """Where a line is written for each attempt; None for nowhere."""
+    """Gets a line for each attempt; None for no ledger."""
 
     def __post_init__(self) -> None:
         must_be(
@@ -315,11 +314,12 @@ class Settings:
 
 
 class EndpointRefusals:
-    """What endpoints refuse of our additions, or do not hold replies to, by address and model.
+    """The members of our requests that endpoints refuse or ignore, by address and model.
 
-    A refusal is learnt once a request without the addition was served, the other once a reply broke
-    the constraint that its request had. At most :data:`MAX_ENDPOINTS` are kept of each. ``warned``
-    holds the warnings that were given about schemas of requests.
+    A client learns that a member is refused once a request without it succeeds, and that it is
+    ignored once a reply breaks the constraint that it states. Each kind is kept for at most
+    :data:`MAX_ENDPOINTS` endpoints. ``warned`` has the warnings already given about schemas of
+    requests.
     """
 
     __slots__ = ("_known", "_unheld", "warned")
@@ -330,23 +330,23 @@ class EndpointRefusals:
         self._unheld: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
 
     def unwanted(self, client: object, base: Request) -> frozenset[str]:
-        """Return what an endpoint is known to refuse."""
+        """Return the members that an endpoint is known to refuse."""
         if not self._known:
             return frozenset()
 
         return self._known.get(_endpoint(client, base), frozenset())
 
     def unheld(self, client: object, base: Request) -> frozenset[str]:
-        """Return what an endpoint is known to take, and not to hold its replies to."""
+        """Return the constraints that an endpoint is known to accept and not to enforce."""
         if not self._unheld:
             return frozenset()
 
         return self._unheld.get(_endpoint(client, base), frozenset())
 
     def learn(self, client: object, base: Request, attempts: tuple[Attempt, ...]) -> None:
-        """Remember what was refused in a call, as far as a later attempt without it was served.
+        """Remember what was refused in a call if a later attempt without it succeeded.
 
-        Also the constraints that its replies broke.
+        Remember the constraints that its replies broke, too.
         """
         if not attempts[1:]:
             return
@@ -365,7 +365,7 @@ def _remember(
     endpoint: tuple[str, str],
     names: frozenset[str],
 ) -> None:
-    """Add names to what is known of an endpoint; the oldest endpoint is forgotten for it."""
+    """Add names to those of an endpoint; forget the oldest endpoint if there are too many."""
     if not names:
         return
 
@@ -380,36 +380,36 @@ def _endpoint(client: object, base: Request) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class Guard:
-    """What a wrapped client holds beside the state of the client inside."""
+    """The state of a wrapped client in addition to that of the original client."""
 
     inner: Any
-    """The client inside."""
+    """The original client."""
     contract: Contract[Any]
-    """What replies are checked against."""
+    """The contract that replies are checked against."""
     settings: Settings
-    """The settings beside the contract."""
+    """All settings except the contract."""
     bucket: RetryBucket
-    """What the calls of the client have taken of the retry budget."""
+    """What the client's calls have spent of the retry budget."""
     namespaces: Namespaces
     """The wrapped namespaces of the client."""
     learnt: EndpointRefusals
-    """What endpoints are known to refuse."""
+    """The members that endpoints are known to refuse or ignore."""
     stored_ids: StoredIds
     """The ids of stored replies."""
     shapes: KeptShapes = field(default_factory=KeptShapes)
-    """What observed requests were seen to demand."""
+    """The contracts made from observed requests."""
 
 
 class Wrapped(Generic[A_co]):
-    """What both twins share: reading keywords, and ending a call.
+    """The base of both wrapped clients: it reads a call's keywords, and ends a call.
 
-    Its outcome becomes a return value or an exception.
+    The outcome of a call becomes a return value or an exception.
     """
 
     __slots__ = ("_guard",)
     _guard: Guard
 
-    # each twin makes the calls of the SDK's guarded methods in its own way
+    # the sync and the async client each make the calls of the SDK's guarded methods
     _drop_in: Call
     _is_async = False
 
@@ -420,17 +420,17 @@ class Wrapped(Generic[A_co]):
         settings: Settings,
         origin: Guard | None = None,
     ) -> None:
-        """Guard a client by a contract.
+        """Guard a client with a contract.
 
-        ``origin`` is what this is a copy of, None when it is not a copy. A copy shares what its
-        origin has learnt, and the ids that it knows.
+        ``origin`` is the guard of the client that this one is a copy of; None if it is not a copy.
+        A copy shares the origin's retry budget, its knowledge of endpoints and its stored ids.
         """
         if sdk_behind(client) is not None:
             object.__setattr__(self, "__dict__", client.__dict__)
 
         copied = None if origin is None or origin.inner is not client else origin.namespaces
         namespaces = Namespaces(client, self, self._drop_in, self._beside, copied)
-        namespaces.way_to(WIRES[settings.api])  # a client without this API is refused at once
+        namespaces.way_to(WIRES[settings.api])  # raises for a client without this API
 
         bucket = RetryBucket() if origin is None else origin.bucket
         learnt = EndpointRefusals() if origin is None else origin.learnt
@@ -442,8 +442,8 @@ class Wrapped(Generic[A_co]):
     def over(cls, client: object, *held: object) -> Self:
         """Wrap a client.
 
-        The result is an instance of the client's class, too, where that is the SDK's or derived
-        from it.
+        If the client's class is the SDK's or derived from it, the result is an instance of that
+        class, too.
         """
         kind: Any = cls
         inner: Any = type(client)
@@ -454,9 +454,9 @@ class Wrapped(Generic[A_co]):
         return made
 
     def __getattr__(self, name: str) -> Any:
-        """Pass everything that is not ours to the client inside.
+        """Read every attribute that is not ours from the original client.
 
-        The members that Python itself looks for on objects are not passed.
+        The special methods that Python itself looks up are not passed on.
         """
         if name.startswith("__") or name == "_guard":
             raise AttributeError(name)
@@ -473,7 +473,7 @@ class Wrapped(Generic[A_co]):
         return getattr(inner, name)
 
     def __repr__(self) -> str:
-        """Show the class of the client inside, and the contract."""
+        """Show the class of the original client, and the contract."""
         kind = type(self._guard.inner)
         twin = "AsyncStrictClient" if self._is_async else "StrictClient"
         return f"<{twin} over {kind.__module__}.{kind.__qualname__}: {self._guard.contract!r}>"
@@ -494,22 +494,22 @@ class Wrapped(Generic[A_co]):
 
     @property
     def api(self) -> str:
-        """The API that is asked where a call names none."""
+        """The API of calls that do not name one."""
         return self._guard.settings.api
 
     @property
     def policy(self) -> RetryPolicy:
-        """The policy of the calls that are not given one of their own."""
+        """The policy of calls that do not pass one."""
         return self._guard.settings.policy
 
     @property
     def unwrapped(self) -> Any:
-        """The client inside, as it was given: its replies are not checked."""
+        """The original client, whose replies are not checked."""
         return self._guard.inner
 
     @property
     def beta(self) -> Any:
-        """The SDK's ``beta`` namespace, whose ``chat`` is the guarded one."""
+        """The SDK's ``beta`` namespace, with a guarded ``chat``."""
         return self._guard.namespaces.kept("beta")
 
     def __copy__(self) -> Self:
@@ -530,16 +530,16 @@ class Wrapped(Generic[A_co]):
         return self._ask({replay.keyword: [], **given}, now).contract
 
     def watched(self, on_attempt: OnAttempt) -> Self:
-        """Return a copy that calls ``on_attempt`` with every attempt, too.
+        """Return a copy that also calls ``on_attempt`` with every attempt.
 
-        It is called before the watcher that the client was wrapped with.
+        It is called before the ``on_attempt`` of this client.
         """
         settings = self._guard.settings
         both = partial(_tell_each, on_attempt, settings.on_attempt)
         return self._remade(settings=replace(settings, on_attempt=both))
 
     def observed_by(self, telemetry: Telemetry | None) -> Self:
-        """Return a copy whose calls ``telemetry`` observes; with None nothing observes them.
+        """Return a copy whose calls are reported to ``telemetry``; None reports them to nobody.
 
         See :func:`strictreply.integrations.otel.instrument`.
         """
@@ -548,7 +548,7 @@ class Wrapped(Generic[A_co]):
     def counting_in(self, bucket: RetryBucket) -> Self:
         """Return a copy that counts its repeats (``RetryPolicy.retry_budget``) in a shared bucket.
 
-        Other clients may count theirs in the same bucket.
+        Several clients can share one bucket, and so one budget.
         """
         return self._remade(bucket=bucket)
 
@@ -562,35 +562,35 @@ class Wrapped(Generic[A_co]):
         return made
 
     def _beside(self) -> Observation | None:
-        """Return what judges the next call beside it; None where its reply is enforced."""
+        """Return what judges the next call without changing it; None if its reply is enforced."""
         settings = self._guard.settings
         now = settings.rollout.now()
         if not now.is_beside:
             return None
 
-        # a verdict that nobody is told costs nothing
+        # without a listener the verdict would be wasted work
         watching = (settings.on_attempt, settings.ledger, settings.telemetry)
         is_watched = watching != (None, None, None) or logger.isEnabledFor(logging.DEBUG)
         return Observation(self, is_judged=now.is_judged and is_watched)
 
     @property
     def _is_beside(self) -> bool:
-        """Whether nothing is enforced now: what cannot be judged passes."""
+        """Whether nothing is enforced now, so that replies that cannot be judged pass."""
         return self._guard.settings.rollout.now().is_beside
 
     def _typed(self, keywords: JSONObject) -> CallPlan:
-        """Read the keywords of a call of ours, whose reply is valid or raises.
+        """Read the keywords of a call by our own methods, which return valid replies only.
 
-        Raises ContractError where replies are only observed.
+        Raises ContractError if this client observes any replies.
         """
         guard = self._guard
         if not guard.settings.rollout.now().is_whole:
             wire = wire_named(keywords.get("api") or guard.settings.api)
             path = sdk_for(guard.inner).path_of(wire)
             raise ContractError(
-                "reply(), answer(), exchange(), stream() and run() give valid replies only, and "
-                f"this client enforces not all: call client.{path}.create(), or use a client that "
-                'was wrapped with mode="enforce"'
+                "reply(), answer(), exchange(), stream() and run() return only valid replies, but "
+                "this client does not enforce every reply: "
+                f'call client.{path}.create(), or wrap the client with mode="enforce"'
             )
 
         return self._ask(keywords, WHOLE)
@@ -606,8 +606,8 @@ class Wrapped(Generic[A_co]):
     ) -> CallPlan:
         """Read one call's keywords, ours and the API's.
 
-        ``drop_in`` is the API whose own method was called, in its ``way``; ``answer`` the class
-        that a stored reply is parsed into.
+        ``drop_in`` is the API if the SDK's own method was called, in the form ``way``. ``answer``
+        is the class that a stored reply is parsed into.
         """
         guard = self._guard
         settings = guard.settings
@@ -625,7 +625,7 @@ class Wrapped(Generic[A_co]):
         enforced = enforcement.tools
         own = own_request(request, warned) if enforced else None
         if enforced is not None:
-            # a declared tool judges its calls, also where the request says it in words of its own
+            # a declared tool judges its calls, even if the request has its own definition of it
             request = undressed(contract, request)
 
         # the API's own method allows parallel calls unless the request forbids them
@@ -642,7 +642,7 @@ class Wrapped(Generic[A_co]):
 
         if base.is_stream and not drop_in:
             raise ContractError(
-                "stream=True goes with create(); for a typed stream call client.stream()"
+                "stream=True is a keyword of create(); for a typed stream call client.stream()"
             )
 
         way = way or CallForm()
@@ -666,9 +666,10 @@ class Wrapped(Generic[A_co]):
         )
 
     def _sent_to_server(self, contract: Contract, wire: Wire) -> Contract:
-        """Return a contract for calls that the client's server answers.
+        """Return a contract for calls to the client's server.
 
-        Of a server that nobody knows a strict mode that must be asked for is that of its API.
+        For an unknown server, a strict mode that must be requested is the one of the API's own
+        provider.
         """
         if contract.strict is False and not contract.asks_strictly:
             return contract
@@ -680,7 +681,7 @@ class Wrapped(Generic[A_co]):
         return contract.sent_to(provider)
 
     def _beside_plan(self, wire: Wire, keywords: JSONObject, answer: type | None) -> CallPlan:
-        """Read what the keywords of a call demand of its reply; nothing is sent by this plan."""
+        """Read what an observed call demands of its reply; this plan sends nothing."""
         guard = self._guard
         settings = guard.settings
         contract = self._contract_in(keywords)
@@ -711,8 +712,8 @@ class Wrapped(Generic[A_co]):
         return ask, sending, relay
 
     def _note(self, attempt: Attempt, sending: CallIO) -> Awaitable[None] | None:
-        """Log an attempt and tell the watcher; raw replies only through the caller's redaction."""
-        # when a completion came, however it was judged, its tokens go back
+        """Log an attempt and call ``on_attempt``; a raw reply is logged only redacted."""
+        # a completion, whether valid or not, gives its tokens back to the retry budget
         if not is_transport_fault(attempt):
             sending.bucket.give_back(repeated=sending.repeats > 0)
             sending.repeats = 0
@@ -723,7 +724,7 @@ class Wrapped(Generic[A_co]):
         return self._told(attempt, sending.ledger)
 
     def _told(self, attempt: Attempt, ledger: LedgerOfCall | None) -> Awaitable[None] | None:
-        """Log an attempt, and tell the watcher; return what is to be awaited of that."""
+        """Log an attempt, and call ``on_attempt``; return its awaitable, None if it has none."""
         settings = self._guard.settings
         if ledger is not None:
             ledger.write(attempt)
@@ -741,9 +742,9 @@ class Wrapped(Generic[A_co]):
         return None if settings.on_attempt is None else settings.on_attempt(attempt)
 
     def _sending(self, ask: CallPlan, way: CallForm | None = None) -> CallIO:
-        """Return the sending of one call.
+        """Return the I/O of one call.
 
-        By default it goes through what somebody has put in the place of ``create``, if anybody has.
+        By default it goes through a function that has replaced ``create``, if there is one.
         """
         guard = self._guard
         if way is None:
@@ -757,7 +758,7 @@ class Wrapped(Generic[A_co]):
         return sending
 
     def _ledger_of(self, ask: CallPlan) -> LedgerOfCall | None:
-        """Return where the attempts of a call are written; None for nowhere."""
+        """Return the ledger for the attempts of a call; None for no ledger."""
         ledger = self._guard.settings.ledger
         return None if ledger is None else LedgerOfCall(ledger, ask.mode, str(ask.base.model or ""))
 
@@ -772,23 +773,23 @@ class Wrapped(Generic[A_co]):
         return telemetry.call(ask, transport.client, seen=transport.is_seen(sending.way))
 
     def _streamed_inside(self, ask: CallPlan, sending: CallIO) -> CallPlan | None:
-        """Return the call as a stream, where the policy wants to be able to close it; else None.
+        """Return the call as a stream if the policy wants to stop it early, else None.
 
-        A call that wants a raw response is not streamed.
+        A call for a raw response is not streamed.
         """
         is_whole = ask.enforced is None and sending.way.form is None
         wanted = ask.policy.early_stop == "always" and is_whole
         return _streamed(ask) if wanted else None
 
     def _chunk_relay(self, ask: CallPlan) -> ChunkRelay:
-        # a fault that is only observed ends no stream
+        # a fault that is only observed does not end a stream
         kind = ChunkRelay if ask.enforced is None else PartialRelay
         return kind(
             ask.contract,
             ask.wire,
             wants_usage=bool(ask.base.wants_usage),
             stops_early=_stops_early(ask),
-            # the next request names the response by its id, which must be that of the reply
+            # the next request refers to the response by its id, so the id must be the reply's
             waits=ask.base.follows is not None,
         )
 
@@ -800,9 +801,9 @@ class Wrapped(Generic[A_co]):
         ended: list[Exchange[A_co]],
         relay: Relay | None = None,
     ) -> Iterable[object]:
-        """Put the exchange of a call into ``ended``, and return what its relay still releases.
+        """Put the exchange of a call into ``ended``; return what its relay still has to pass on.
 
-        Raise the call's error when it ended without a reply.
+        Raise the call's error if it ended without a reply.
         """
         self._guard.learnt.learn(self._guard.inner, ask.base, outcome.attempts)
 
@@ -850,7 +851,7 @@ class Wrapped(Generic[A_co]):
         ended: list[Exchange[A_co]],
         relay: Relay | None,
     ) -> Iterable[object]:
-        """Put an exchange without a reply into ``ended``: its completion alone is handed on."""
+        """Put an exchange without a reply into ``ended``: only its completion is passed on."""
         response = outcome.response
         complete = cache(partial(sending.completion, response, spliced=outcome.spliced))
         no_reply: Any = None
@@ -863,7 +864,7 @@ class Wrapped(Generic[A_co]):
 
 
 def _stops_early(ask: CallPlan) -> bool:
-    """Return whether a stream may be closed before its end: a fault only observed ends none."""
+    """Return whether a stream may be closed early; an observed fault never closes it."""
     return ask.policy.early_stop != "off" and ask.enforced is None
 
 
@@ -872,9 +873,9 @@ def _streamed(ask: CallPlan) -> CallPlan:
 
 
 def policy_of(keywords: JSONObject, otherwise: RetryPolicy) -> RetryPolicy:
-    """Take the policy out of keywords: a whole one, or the parts that differ from another.
+    """Take the policy out of keywords: a whole policy, or the parts that change ``otherwise``.
 
-    Raises ContractError where both are given.
+    Raises ContractError if both are given.
     """
     policy: RetryPolicy | None = keywords.pop("policy", None)
     parts = {name: keywords.pop(name) for name in SHORT_FOR_POLICY if name in keywords}
@@ -892,7 +893,7 @@ def policy_of(keywords: JSONObject, otherwise: RetryPolicy) -> RetryPolicy:
 def _tell_each(
     first: OnAttempt, second: OnAttempt | None, attempt: Attempt
 ) -> Awaitable[None] | None:
-    """Call both watchers with an attempt; return what is to be awaited as one awaitable."""
+    """Call both functions with an attempt; return their awaitables as one, None if none."""
     waiting: list[Awaitable[None]] = []
     for watcher in (first, second):
         with unharmed("on_attempt"):

@@ -96,7 +96,12 @@ class ApiErrorClass(StrEnum):
         Category.API_TERMINAL,
         "the API did not accept the key",
     )
-    PERMISSION_DENIED = "permission_denied", _END, Category.API_TERMINAL, "the key may not do this"
+    PERMISSION_DENIED = (
+        "permission_denied",
+        _END,
+        Category.API_TERMINAL,
+        "the API key lacks the permission for this",
+    )
     INVALID_MODEL = "invalid_model", _END, Category.API_TERMINAL, "the API has no such model"
     INVALID_REQUEST = (
         "invalid_request",
@@ -120,12 +125,17 @@ class ApiErrorClass(StrEnum):
         "partial_failure",
         _ASK,
         Category.API_TRANSIENT,
-        "the API gave a part of the answer",
+        "the API returned only a part of the answer",
     )
     DEPRECATED_API = "deprecated_api", _ASK, Category.API_TERMINAL, "the API no longer serves this"
     VALIDATION_ERROR = "validation_error", _ASK, Category.FORMAT_ERROR, "no reply fit the contract"
-    EMPTY_COMPLETION = "empty_completion", _ASK, Category.API_TRANSIENT, "the API gave no answer"
-    REFUSAL = "refusal", _ASK, Category.API_TERMINAL, "the model refused, or its provider did"
+    EMPTY_COMPLETION = (
+        "empty_completion",
+        _ASK,
+        Category.API_TRANSIENT,
+        "the API returned no answer",
+    )
+    REFUSAL = "refusal", _ASK, Category.API_TERMINAL, "the model or its provider refused"
     UNKNOWN = "unknown", _ASK, Category.UNKNOWN, "the API failed"
 
 
@@ -155,23 +165,23 @@ class ApiError:
     """One error of an API."""
 
     classification: ApiErrorClass = ApiErrorClass.UNKNOWN
-    """What kind of error it was."""
+    """The kind of the error."""
     message: str = field(default="", repr=False)
-    """A server's or a model's words, for a person, never for a prompt."""
+    """Text of a server or a model, for a person, never for a prompt."""
     is_retryable: bool | None = None
-    """Whether to try again; None leaves it to the class."""
+    """Whether to try again; None leaves it to the classification."""
     retry_after: float | None = None
-    """The seconds that the server asked to wait, None when it did not."""
+    """Seconds to wait according to the server; None if it did not say."""
     suggested_action: str | None = field(default=None, repr=False)
-    """What the report suggests, None when it suggests nothing."""
+    """The report's suggestion; None if it has none."""
     details: JSONObject = field(default_factory=dict[str, Any], repr=False)
-    """All members of the report as it came."""
+    """All members of the original report."""
 
     @classmethod
     def of_report(cls, report: Mapping[str, object]) -> Self:
         """Read ``classification`` (or ``type``) and the rest of a report.
 
-        A member of another type than it should have counts as absent.
+        A member with a wrong type counts as absent.
         """
         details = copy.deepcopy(dict(report))
         kind = _class_of(details.get("classification", details.get("type")))
@@ -185,16 +195,16 @@ class ApiError:
 
     @classmethod
     def of_failure(cls, failure: Failure) -> Self:
-        """Read a core failure of the transport; its words are ours."""
+        """Read a failure of the transport, whose message is our own."""
         kind = _class_of(failure.kind)
         details = _status(failure.status_code)
         return cls(kind, str(failure), failure.retryable, failure.retry_after, details=details)
 
     @classmethod
     def of_exception(cls, error: Exception) -> Self | None:
-        """Read an exception of an SDK, or a failed call, which was retried already.
+        """Read an exception of an SDK, or a failed call, whose retries are already exhausted.
 
-        None when the exception is a bug, to be raised further.
+        Return None if the exception is a bug, which the caller should raise.
         """
         if not isinstance(error, CallFailed):
             failure = classify(error)
@@ -211,34 +221,31 @@ class ApiError:
 
     @property
     def action(self) -> ActionType:
-        """What a run does about the error (requirement M84).
+        """The reaction of a run to the error (requirement M84).
 
-        An error after which nothing must be retried is brought to the human.
+        An error that must not be retried is reported to the human.
         """
         automatic = self.classification.action
         return _ASK if automatic is _RETRY and self.is_retryable is False else automatic
 
     @property
     def issue(self) -> Issue:
-        """The error as a fault, ``api.<class>``, in our words."""
+        """The error as an issue, ``api.<class>``, with our own message."""
         kind = self.classification
         return Issue(f"api.{kind.value}", kind.category, "", kind.words)
 
     @property
     def suggested_actions(self) -> tuple[str, ...]:
-        """What a person may do.
-
-        What the report suggests stands first, then what always helps with this class.
-        """
+        """Suggestions for a person: the report's own first, then those for this kind of error."""
         own = () if self.suggested_action is None else (self.suggested_action,)
         if self.classification is ApiErrorClass.INSUFFICIENT_CREDITS:
             return own + _OUT_OF_CREDITS
         return own
 
     def to_result(self, *, agent: str, branch_id: str) -> ValidationResult:
-        """Return the system's own action for the router.
+        """Return the system's action for the router.
 
-        A recovery has suggestions and ``retry_context`` (M85, M86).
+        An ``error_recovery`` has suggestions and ``retry_context`` (M85, M86).
         """
         kind = self.classification
         message = self.message or kind.words
@@ -266,7 +273,7 @@ def _class_of(word: object) -> ApiErrorClass:
 
 def _seconds(value: object) -> float | None:
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else -1
-    # an integer of any length can be compared, though not converted
+    # an integer of any length can be compared, but perhaps not converted
     return number if 0 <= number <= sys.float_info.max else None
 
 
@@ -280,9 +287,9 @@ UNREADABLE: Final = Issue(
 
 
 def plain_issues(value: object, limits: Limits = DEFAULT_LIMITS) -> tuple[Issue, ...]:
-    """Report a value that is not plain JSON, or deeper or larger than ``limits``.
+    """Report a value that is not plain JSON, or is deeper or larger than ``limits``.
 
-    A value that contains itself is reported as too deep.
+    A value that contains itself is too deep.
     """
     level = [value]
     nodes = 1
@@ -323,7 +330,7 @@ def _is_plain(value: object) -> bool:
 
 _EMPTY: Final = Invalid((Issue.of(Code.REPLY_EMPTY),))
 NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at(
-    "", expected="written in the format that was asked for"
+    "", expected="written in the format of the instructions"
 )
 
 # Calls with typed arguments, and as they were read.

@@ -1,7 +1,7 @@
-"""What a router is given and what it decides, in the names of the published Validation API.
+"""A router's input and decisions, with the names of the published Validation API.
 
-Its policy says how faults are reacted to. Decisions can be cached, and one may be a question to the
-user, whose answer leads to the next.
+The policy determines the reaction to a fault. Decisions can be cached. A decision may be a question
+to the user, whose answer leads to the next decision.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from strictreply.core.text import plain
 
 
 class Reaction(StrEnum):
-    """What follows a fault, from the mildest to the gravest."""
+    """The reaction to a fault, from the mildest to the gravest."""
 
-    RETRY = "retry"  # ask the same agent again, within the budget
-    ESCALATE = "escalate"  # bring it to the human
+    RETRY = "retry"  # call the same agent again, within the budget
+    ESCALATE = "escalate"  # report it to the human
     TERMINATE = "terminate"  # end the branch
 
 
@@ -41,7 +41,7 @@ _NO_RETRY: Final = {
 DEFAULT_REACTIONS: Final = MappingProxyType(dict.fromkeys(Category, Reaction.RETRY) | _NO_RETRY)
 """The published reactions.
 
-A reply with a target that is not permitted is retried; the target is never run (requirement X5).
+A reply with a forbidden target is retried; the target never runs (requirement X5).
 """
 
 
@@ -51,7 +51,7 @@ def _ending(reactions: Mapping[Category, Reaction]) -> frozenset[Category]:
     )
 
 
-# Three corrections and three repeats of a failed call, counted apart (requirement M89).
+# Three corrections and three repeats of a failed call, counted separately (requirement M89).
 DEFAULT_BUDGET: Final = RetryPolicy(
     max_retries=3, transport_retries=3, stop_on=_ending(DEFAULT_REACTIONS)
 )
@@ -59,14 +59,14 @@ DEFAULT_BUDGET: Final = RetryPolicy(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorPolicy:
-    """Reactions to faults, and the budget that bounds them.
+    """The reactions to faults, and the budget of retries.
 
-    ``reactions`` change single categories of :data:`DEFAULT_REACTIONS`; any other key or value
-    raises ContractError. With ``strict_permissions`` a target that is not permitted ends the branch
-    at once. In a client's loop and in a router alike, ``max_retries`` of ``budget`` bounds
-    corrections and ``transport_retries`` repeats of a failed call; its ``stop_on`` follows from the
-    reactions. ``sets_budget`` says whether a budget was given: without one the calls of a client
-    keep the policy that it was wrapped with.
+    - ``reactions`` replace :data:`DEFAULT_REACTIONS` for single categories; any other key or value
+      raises ContractError.
+    - ``strict_permissions`` ends the branch immediately at a forbidden target.
+    - ``budget`` applies in a client's loop and in a router: ``max_retries`` bounds corrections, and
+      ``transport_retries`` repeats of a failed call. Its ``stop_on`` follows from the reactions.
+    - ``sets_budget`` says whether a budget was given; without one a client keeps its own policy.
     """
 
     reactions: Mapping[Category, Reaction] = field(default_factory=dict[Category, Reaction])
@@ -90,40 +90,37 @@ class ErrorPolicy:
             object.__setattr__(self, "budget", replace(self.budget, stop_on=_ending(reactions)))
 
     def budget_of(self, given: RetryPolicy) -> RetryPolicy:
-        """Return what bounds a client's calls, of which ``given`` is the policy.
+        """Return the policy of a client's calls; ``given`` is the client's own policy.
 
-        The reactions end them too. A client without a policy of its own has the budget of this one.
+        The reactions apply, too. A client without its own policy gets this budget.
         """
         if self.sets_budget or given == RetryPolicy():
             return self.budget
         return replace(given, stop_on=frozenset(given.stop_on) | frozenset(self.budget.stop_on))
 
     def reaction(self, issues: Iterable[Issue]) -> Reaction:
-        """Return what follows these faults: the gravest reaction to any of them.
+        """Return the gravest reaction to any of these faults.
 
         Without any fault it is the reaction to UNKNOWN.
         """
         found = [(self.reactions[issue.category], issue.remedy) for issue in issues]
-        if (Reaction.RETRY, Remedy.STOP) in found:  # where another ask would not help, none is made
+        if (Reaction.RETRY, Remedy.STOP) in found:  # a retry would not help
             return Reaction.TERMINATE
 
         reactions = [reaction for reaction, _ in found] or [self.reactions[Category.UNKNOWN]]
         return max(reactions, key=list(Reaction).index)
 
     def changed(self, category: Category) -> Reaction | None:
-        """Return the reaction that replaces the published one for a category.
-
-        None when the published one stands.
-        """
+        """Return the reaction that replaces the published one for a category, None if none does."""
         reaction = self.reactions[category]
         return None if reaction is DEFAULT_REACTIONS[category] else reaction
 
 
 class StepType(StrEnum):
-    """What an executor does in one step (requirement M93).
+    """The type of an executor's step (requirement M93).
 
-    A :class:`Router` makes all of them but ``parallel_spawn``, a published word: the branches to
-    open stand in ``branch_specs``.
+    A :class:`Router` never uses ``parallel_spawn``, which is only a published name: the branches to
+    open are in ``branch_specs``.
     """
 
     AGENT_INVOCATION = "agent_invocation"
@@ -136,9 +133,9 @@ class StepType(StrEnum):
 
 
 class RoutingReason(StrEnum):
-    """Why a :class:`Router` decided so, for programs to match on.
+    """The reason of a :class:`Router`'s decision, for programs to match on.
 
-    The reasons of ``route_next`` are ``RouteReason``.
+    ``route_next`` has ``RouteReason``.
     """
 
     SEQUENTIAL = "sequential"
@@ -180,11 +177,11 @@ class ExecutionStep:
     step_type: StepType
     """What to do."""
     target: str = ""
-    """An agent, a tool or the User; empty when the step is about none."""
+    """An agent, a tool or the User; empty if the step has no target."""
     data: JSONObject = field(default_factory=dict[str, Any])
-    """What the target is given."""
+    """The input of the target."""
     metadata: JSONObject = field(default_factory=dict[str, Any])
-    """What the executor needs to know beside."""
+    """Further information for the executor."""
     steering: str | None = None
     """The text that steers the agent; None for no steering."""
 
@@ -193,8 +190,8 @@ class ExecutionStep:
 class BranchSpec:
     """A branch to open.
 
-    ``agent`` begins it, ``request`` is what it is asked, None for nothing, and ``instance_id`` says
-    which instance it is.
+    ``agent`` begins it with ``request``, None for no request. ``instance_id`` identifies the
+    instance of the agent.
     """
 
     agent: str
@@ -204,33 +201,33 @@ class BranchSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingDecision:
-    """What a :class:`Router` decides: what an executor does next (requirement M91).
+    """The decision of a :class:`Router`: what an executor does next (requirement M91).
 
-    (What follows from a state is a ``RouteDecision``.)
+    (:func:`route_next` makes a ``RouteDecision``.)
     """
 
     next_steps: list[ExecutionStep] = field(default_factory=list[ExecutionStep])
     """The steps to execute, in order."""
     should_continue: bool = True
-    """Whether the branch goes on."""
+    """Whether the branch continues."""
     branch_specs: list[BranchSpec] = field(default_factory=list[BranchSpec])
     """The branches to open, in parallel."""
     metadata: JSONObject = field(default_factory=dict[str, Any])
-    """What the executor needs to know beside."""
+    """Further information for the executor."""
     should_wait: bool = False
     """Whether the branch waits for the branches that it opened."""
     completion_reason: str | None = None
-    """Why the branch is over; None while it is not."""
+    """Why the branch ended; None while it has not."""
     error_action: str | None = None
-    """``terminate``, ``retry`` or ``escalate`` when a fault led here; None when none did."""
+    """``terminate``, ``retry`` or ``escalate`` after a fault; None without a fault."""
     error_message: str | None = None
-    """What went wrong; None when no fault ended the branch."""
+    """What went wrong; None if no fault ended the branch."""
     reason: RoutingReason | None = None
-    """Why the router decided so; None only in decisions that no router made."""
+    """The reason of the decision; None only in decisions that were not made by a router."""
 
     @property
     def child_branch_specs(self) -> list[BranchSpec]:
-        """``branch_specs``, as the original's code calls them."""
+        """``branch_specs`` under the name of the original code."""
         return self.branch_specs
 
     @classmethod
@@ -242,7 +239,7 @@ class RoutingDecision:
         error: str | None = None,
         **metadata: object,
     ) -> Self:
-        """Return the end of a branch, ``words`` saying why; with ``error`` because of a fault."""
+        """Return a decision that ends the branch; ``words`` says why, ``error`` names a fault."""
         return cls(
             next_steps=list(steps),
             should_continue=False,
@@ -254,15 +251,15 @@ class RoutingDecision:
         )
 
     def is_terminal(self) -> bool:
-        """Return whether the branch is over: it neither goes on nor waits."""
+        """Return whether the branch has ended: it neither continues nor waits."""
         return not self.should_continue and not self.should_wait
 
     def has_child_branches(self) -> bool:
-        """Return whether branches are to be opened."""
+        """Return whether there are branches to open."""
         return bool(self.branch_specs)
 
     def follows_fault(self) -> bool:
-        """Return whether a fault led here: such a decision holds for once (requirement M112)."""
+        """Return whether a fault led here; such a decision is valid only once (M112)."""
         if self.error_action is not None:
             return True
 
@@ -275,7 +272,7 @@ _NOT_GIVEN: Final = cast("int", object())  # the absence of a count, unlike ever
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingContext:
-    """What a router is given beside the reply (requirement M94).
+    """A router's input in addition to the verdict and the branch (requirement M94).
 
     Raises ContractError for a count that is not a whole number, and for two counts that differ.
     """
@@ -283,28 +280,28 @@ class RoutingContext:
     metadata: JSONObject = field(default_factory=dict[str, Any])
     """Faults of the executor, such as ``critical_api_error``.
 
-    It may also hold the ``retry_count``, as in the published example (X7).
+    It may also have the ``retry_count``, as in the published example (X7).
     """
     error_info: JSONObject | None = None
-    """The executor's report of an error, for a reply that holds none; None for no report."""
+    """The executor's report of an error, for a reply that has none; None for no report."""
     retry_count: int = _NOT_GIVEN
-    """Corrections of this agent's reply so far; by default that of ``metadata``, else 0."""
+    """Corrections of this agent's reply so far; by default the count in ``metadata``, else 0."""
     steering_enabled: bool = True
-    """Whether a retry has a steering."""
+    """Whether a retry has a steering text."""
     transport_retries: int = 0
     """Repeats of the agent's failed call so far."""
     current_branch_id: str = ""
-    """Id of the branch; empty for that of the branch itself."""
+    """Id of the branch; empty for the id in the branch itself."""
     current_agent: str = ""
     """The agent that replied; by default the only agent of the branch."""
     conversation_history: list[JSONObject] = field(default_factory=list[JSONObject])
-    """The conversation so far: a published word, carried for the application."""
+    """The conversation so far; a published name, which the router does not use."""
     branch_agents: list[str] = field(default_factory=list[str])
-    """The agents of the branch, where the branch itself names none."""
+    """The agents of the branch, if the branch itself names none."""
     is_conversation_branch: bool = False
     """Whether a branch of the type SIMPLE is a conversation."""
     conversation_turns: int = 0
-    """Turns of the conversation so far, where the branch has counted fewer."""
+    """Turns of the conversation so far, if the branch has counted fewer."""
 
     def __post_init__(self) -> None:
         if self.retry_count is _NOT_GIVEN:
@@ -326,7 +323,7 @@ def go_on(
     error_action: Reaction | None = None,
     **metadata: object,
 ) -> RoutingDecision:
-    """Execute these steps and go on; ``error_action`` says how a fault is reacted to."""
+    """Return a decision that executes these steps; ``error_action`` is the reaction to a fault."""
     known = {"routing_type": reason.value, **metadata}
     action = error_action and error_action.value
     return RoutingDecision(
@@ -335,16 +332,16 @@ def go_on(
 
 
 def refuse(reason: RoutingReason, words: str, **metadata: object) -> RoutingDecision:
-    """End the branch without a step, because what was asked for cannot be done."""
+    """Return a decision that ends the branch without a step, because the request is impossible."""
     return RoutingDecision.stopped(reason, words, error=words, **metadata)
 
 
 def tell_user(
     details: Mapping[str, object], *, data: JSONObject | None = None, **metadata: object
 ) -> ExecutionStep:
-    """Return the step that brings an error to the user.
+    """Return the step that reports an error to the user.
 
-    With ``requires_user_action`` an answer is awaited.
+    With ``requires_user_action`` the executor waits for an answer.
     """
     known = {"requires_user_action": False, "can_retry": False} | metadata
     given: JSONObject = {"error": dict(details)} | (data or {})
@@ -394,13 +391,13 @@ def resume_after_error(
         case HumanDecision.RETRY if failed in topology.agents:
             return go_on(RoutingReason.HUMAN_RETRY, step_of(StepType.AGENT_INVOCATION, failed, {}))
         case HumanDecision.RETRY:
-            words = "the request names no agent of this topology to continue with"
+            words = "the request does not name an agent of this topology to continue with"
             return refuse(RoutingReason.UNKNOWN_AGENT, words)
         case HumanDecision.SKIP if target is not None and target in followers:
             return go_on(RoutingReason.HUMAN_SKIP, step_of(StepType.AGENT_INVOCATION, target, {}))
         case HumanDecision.SKIP if target is None:
             return RoutingDecision.stopped(
-                RoutingReason.HUMAN_SKIP, "the user skipped the step, and none follows it"
+                RoutingReason.HUMAN_SKIP, "the user skipped the step, and no step follows it"
             )
         case HumanDecision.SKIP:
             words = "the step to skip to does not follow the failed one"

@@ -49,7 +49,7 @@ _MISSING = f"action.{SchemaRule.REQUIRED}"
 
 
 class AgentReplyCode(CategorisedCode):
-    """The faults of an agent's reply, beside the core's codes."""
+    """The faults of an agent's reply, in addition to the core's codes."""
 
     ACTION_MISSING_FIELD = "action.missing_field", "is required"
     ACTION_UNKNOWN = "action.unknown", "no such action; the actions here are: {names}", _ACTION
@@ -61,11 +61,11 @@ class AgentReplyCode(CategorisedCode):
     ACTION_NO_QUESTION = "action.no_question", "the question must not be blank", _ACTION
     ACTION_REQUEST_UNKNOWN = (
         "action.request_unknown",
-        "holds a request for an agent that is not in {names}",
+        "has a request for an agent that is not in {names}",
     )
     ACTION_REQUEST_MISPLACED = (
         "action.request_misplaced",
-        "must be in {names}, beside the agent_name it is for",
+        "must be in {names}, next to the agent_name that it is for",
     )
     ACTION_CHECK_FAILED = (
         "action.check_failed",
@@ -74,7 +74,7 @@ class AgentReplyCode(CategorisedCode):
     )
     TOPOLOGY_NOT_ALLOWED = (
         "topology.not_allowed",
-        "must be an agent that may follow; those are: {names}",
+        "must be an agent that may follow; the agents are: {names}",
         _DENIED,
     )
     TOPOLOGY_MAY_NOT_FINISH = (
@@ -98,7 +98,7 @@ class AgentReplyCode(CategorisedCode):
 class CoordinationCode(CategorisedCode):
     """The faults of a declaration or a state.
 
-    They are mistakes of the application, which no agent can correct.
+    They are mistakes of the application; an agent cannot correct them.
     """
 
     TOPOLOGY_MALFORMED = "topology.malformed", "must be {expected}"
@@ -114,7 +114,7 @@ class CoordinationCode(CategorisedCode):
     TOPOLOGY_UNREACHABLE = "topology.unreachable", "cannot be reached from the entry: {entries}"
     TOPOLOGY_NO_FINISH = (
         "topology.no_finish",
-        "no agent has an edge to User or End, so no run could finish",
+        "no agent has an edge to User or End, so a run could not finish",
     )
     TOPOLOGY_UNKNOWN_PAIR = "topology.unknown_pair", "is marked as a conversation, but has no edge"
     ROUTES_BAD_NAME = "routes.bad_name", "must be text, not blank, without spaces around it"
@@ -131,13 +131,13 @@ class CoordinationCode(CategorisedCode):
     STATE_UNKNOWN_NODE = "state.unknown_node", "must be null or one of {nodes}"
     STATE_UNKNOWN_WORD = "state.unknown_word", "must be one of {expected}"
     STATE_NOT_JSON = "state.not_json", "must be plain JSON that reads back equal"
-    STATE_RUN_WAITS = "state.run_waits", "a run of this thread is not over; {remedy}"
+    STATE_RUN_WAITS = "state.run_waits", "a run of this thread has not ended; {remedy}"
 
 
 class DeclarationError(ContractError):
     """A topology or a route table is declared wrongly.
 
-    ``issues`` holds every fault found, at least one.
+    ``issues`` has every fault, at least one.
     """
 
     def __init__(self, what: str, issues: Iterable[Issue]) -> None:
@@ -146,9 +146,9 @@ class DeclarationError(ContractError):
 
 
 class StateError(StrictReplyError, ValueError):
-    """A state, or an update, lacks what routing needs.
+    """A state, or an update of it, cannot be used for routing.
 
-    ``issues`` holds all faults, ``str()`` no value of the state.
+    ``issues`` has every fault. ``str()`` shows no value of the state.
     """
 
     def __init__(self, issues: Iterable[Issue]) -> None:
@@ -157,7 +157,7 @@ class StateError(StrictReplyError, ValueError):
 
     @classmethod
     def raise_for(cls, issues: Iterable[Issue]) -> None:
-        """Raise the error when there are issues to report."""
+        """Raise the error if there are issues."""
         if found := tuple(issues):
             raise cls(found)
 
@@ -184,10 +184,7 @@ def _listed(headline: str, issues: tuple[Issue, ...]) -> str:
 
 
 class BranchType(StrEnum):
-    """What kind of branch it is.
-
-    Some actions are permitted in some kinds only (requirement M44).
-    """
+    """The type of a branch; some actions are permitted only in some types (requirement M44)."""
 
     SIMPLE = "simple"
     CONVERSATION = "conversation"
@@ -196,16 +193,16 @@ class BranchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One line of a run."""
+    """One branch of a run; a run without parallel agents has only the main branch."""
 
     id: str = "main"
-    """Name of the branch."""
+    """Id of the branch."""
     type: BranchType = BranchType.SIMPLE
-    """What kind of branch it is."""
+    """Type of the branch."""
     agents: tuple[str, ...] = ()
     """The agents that take part in its conversation."""
     turns: int = 0
-    """Turns that its conversation has had."""
+    """Turns of its conversation so far."""
     max_turns: int = 5
     """Most turns of its conversation."""
     is_parallel_spawn: bool = False
@@ -213,7 +210,7 @@ class Branch:
 
 
 class ActionType(StrEnum):
-    """What to do next; the values are the words of ``next_action`` (requirements M16 to M24)."""
+    """The next action; the values are those of ``next_action`` (requirements M16 to M24)."""
 
     INVOKE_AGENT = "invoke_agent"
     PARALLEL_INVOKE = "parallel_invoke"
@@ -228,13 +225,12 @@ class ActionType(StrEnum):
     ASK_USER = "ask_user"
 
     def check(self, action: JSONObject, extra: ExtraKeys = "forbid") -> tuple[Issue, ...]:
-        """Return what is wrong with the shape of an action of this type.
+        """Return the faults in the shape of an action of this type.
 
-        With ``extra="allow"`` members that it does not name pass. Whether an agent may ask for the
-        action is not looked at.
+        With ``extra="allow"`` unknown members pass. Permissions are not checked here.
         """
         issues = schema_of(self, extra).check(action, place="action")
-        # a member that is missing has a code of its own (requirement X9)
+        # a missing member has its own code (requirement X9)
         missing = AgentReplyCode.ACTION_MISSING_FIELD.value
         return tuple(
             replace(issue, code=missing) if issue.code == _MISSING else issue for issue in issues
@@ -242,7 +238,7 @@ class ActionType(StrEnum):
 
 
 class Origin(StrEnum):
-    """Who asked for an action: only the system's own need no permission (requirement X8)."""
+    """Who chose an action; only actions of the system need no permission (requirement X8)."""
 
     MODEL = "model"
     SYSTEM = "system"
@@ -252,7 +248,7 @@ class Origin(StrEnum):
 class AgentInvocation:
     """One agent to hand over to.
 
-    ``instance_id`` tells invocations of the same agent apart (requirement M32).
+    ``instance_id`` distinguishes invocations of the same agent (requirement M32).
     """
 
     agent_name: str
@@ -262,7 +258,7 @@ class AgentInvocation:
 
 @dataclass(frozen=True, slots=True)
 class Permitted:
-    """What one agent may do at one moment, by names: ``agents`` are those it may hand over to."""
+    """What one agent may do at one moment; ``agents`` are the agents that it may hand over to."""
 
     agent: str
     actions: tuple[ActionType, ...] = ()
@@ -272,7 +268,7 @@ class Permitted:
     def action_refusal(self, action: ActionType) -> Issue:
         """Report an action that is not permitted.
 
-        The code is that of the first of its needs that no permitted action has.
+        The code belongs to the action's first need that no permitted action has.
         """
         met = {need for other in self.actions for need in SHAPES[other].needs}
         lacking = [need for need in SHAPES[action].needs if need not in met]
@@ -281,7 +277,7 @@ class Permitted:
         return code.at("/next_action", names=listed(names), found=quote(action.value))
 
     def agent_refusal(self, name: str, at: str, *, hint: str = "") -> Issue:
-        """Report an agent that may not be handed over to, at a JSON Pointer."""
+        """Report an agent, at a JSON Pointer, to which this agent may not hand over."""
         names = listed(self.agents)
         return AgentReplyCode.TOPOLOGY_NOT_ALLOWED.at(at, names=names, hint=hint, found=quote(name))
 
@@ -295,8 +291,8 @@ _ENDING = ANSWERING | {ActionType.END_CONVERSATION, ActionType.TERMINAL_ERROR}
 class Source:
     """How a reply was read.
 
-    ``response_format`` is its format, empty for native calls; ``notes`` are faults that did not
-    count, ``lenient`` the lenient steps (X4).
+    ``response_format`` is its format, empty for native calls. ``notes`` are faults that do not make
+    it invalid, and ``lenient`` the lenient steps that were needed (X4).
     """
 
     response_format: str = ""
@@ -304,7 +300,7 @@ class Source:
     lenient: tuple[str, ...] = ()
 
 
-UNREAD = Source()  # the source of what was never read from a reply
+UNREAD = Source()  # the source of a result that was not read from a reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,9 +314,9 @@ class ValidationResult:
     parsed_response: JSONObject | None = None
     """The valid reply as it was read; None for an invalid one."""
     error_message: str | None = None
-    """What is wrong, in our words; None for a valid reply."""
+    """What is wrong, without text of the model; None for a valid reply."""
     retry_suggestion: str | None = None
-    """What to retry with; None where a retry would not help."""
+    """What to retry with; None if a retry would not help."""
     invocations: list[AgentInvocation] = field(default_factory=list[AgentInvocation])
     """The agents to hand over to."""
     tool_calls: list[JSONObject] = field(default_factory=list[JSONObject])
@@ -328,11 +324,11 @@ class ValidationResult:
     issues: tuple[Issue, ...] = ()
     """The faults of an invalid reply; empty for a valid one."""
     origin: Origin = Origin.MODEL
-    """Who asked for the action."""
+    """Who chose the action."""
     calls: tuple[ToolCall, ...] = ()
     """``tool_calls`` with typed arguments."""
     permitted: Permitted | None = None
-    """What the reply was judged by; None where it was not judged."""
+    """What the agent was permitted to do; None if the reply was not judged."""
     source: Source = UNREAD
     """How the reply was read."""
 
@@ -343,20 +339,17 @@ class ValidationResult:
 
     @property
     def next_agent(self) -> str | None:
-        """The one agent to hand over to (requirement M13).
-
-        None when there is no agent, or more than one.
-        """
+        """The one agent to hand over to (requirement M13); None if there is none or several."""
         return self.next_agents[0] if len(self.invocations) == 1 else None
 
     @property
     def error_category(self) -> Category | None:
-        """The category of the first fault, None for a valid result (requirement M15)."""
+        """The category of the first fault; None for a valid result (requirement M15)."""
         return self.issues[0].category if self.issues else None
 
     @property
     def code(self) -> str:
-        """The code of the first fault, empty for a valid result."""
+        """The code of the first fault; empty for a valid result."""
         return self.issues[0].code if self.issues else ""
 
     @property
@@ -371,16 +364,16 @@ class ValidationResult:
 
     @property
     def should_end_branch(self) -> bool:
-        """Whether the branch is over with this action (requirement M13)."""
+        """Whether this action ends the branch (requirement M13)."""
         return self.is_valid and self.action_type in _ENDING
 
     @property
     def requires_tool_continuation(self) -> bool:
-        """Whether the agent goes on with the results of tools (requirement M13)."""
+        """Whether the agent continues with the results of tools (requirement M13)."""
         return self.is_valid and self.action_type is ActionType.CALL_TOOL
 
 
-# What becomes of members that the shape of an action does not name (X3).
+# How an action's unknown members are treated (X3).
 ExtraKeys: TypeAlias = Literal["forbid", "allow"]
 MAX_NAMES = 20
 MAX_INVOCATIONS = 128  # how many agents one action may hand over to at once
@@ -395,8 +388,8 @@ class Need(StrEnum):
     TOOLS = auto()
     CONVERSATION = auto()
     PARALLEL = auto()
-    LEAVE = auto()  # the application permits it expressly
-    SYSTEM = auto()  # no agent has it
+    LEAVE = auto()  # the application must permit it explicitly
+    SYSTEM = auto()  # agents never have it
 
 
 # The fault of an agent that has not met a need.
@@ -417,11 +410,11 @@ class ActionShape:
     words: str
     """What the action does. {agents} and {tools} stand for those that are permitted."""
     needs: tuple[Need, ...]
-    """What an agent must have to use it, all of it."""
+    """Everything that an agent must have to use it."""
     example: JSONObject | Example = field(default_factory=dict[str, JSON])
     """The members of an example, or the function that makes them."""
     properties: JSONObject = field(default_factory=dict[str, JSON])
-    """Its members by name, all required but the ``optional`` ones."""
+    """Its members by name; all except the ``optional`` ones are required."""
     optional: tuple[str, ...] = ()
     """Names of the members that may be left out."""
     systemic: bool = False
@@ -444,7 +437,7 @@ def _object(properties: JSONObject, *optional: str) -> JSONObject:
 
 
 def document_of(action: ActionType) -> JSONObject:
-    """Return the JSON Schema of an action as a model is shown it.
+    """Return the JSON Schema of an action, as the model sees it.
 
     ``thought`` is always optional (requirement M39).
     """
@@ -455,9 +448,9 @@ def document_of(action: ActionType) -> JSONObject:
 
 @lru_cache(maxsize=1_024)
 def action_schema(allowed: Permitted, extra: ExtraKeys) -> Schema:
-    """Return the schema of all that an agent may reply, permitted names as enumerations.
+    """Return the schema of all valid replies of an agent, with permitted names as enums.
 
-    The schemas are kept: branches are of few kinds.
+    The schemas are cached, because there are few different ones.
     """
     branches: list[JSON] = [_narrowed(document_of(action), allowed) for action in allowed.actions]
     document: JSON = {"anyOf": branches}
@@ -478,23 +471,20 @@ def _narrowed(schema: JSON, allowed: Permitted) -> JSON:
 
 @cache
 def schema_of(action: ActionType, extra: ExtraKeys = "forbid") -> Schema:
-    """Return the compiled schema of an action.
-
-    With ``extra="allow"`` members that it does not name pass.
-    """
+    """Return the compiled schema of an action; with ``extra="allow"`` unknown members pass."""
     return Schema.compile(document_of(action), extra="forbid" if extra == "forbid" else "schema")
 
 
 @cache
 def member_names() -> frozenset[str]:
-    """Return every member name that an action speaks of: only these may stand in a path."""
+    """Return the names of all members of actions; paths in issues contain only these."""
     return frozenset[str]().union(*(schema_of(action).names for action in SHAPES))
 
 
 def without_nulls(action: JSONObject, kind: ActionType) -> JSONObject:
-    """Return a copy of an action without the nulls of members that may be omitted, at any depth.
+    """Return a copy of an action without null members that may be omitted, at any depth.
 
-    They are the members that the action, or the printed ``AgentResponse``, may omit.
+    The action, or the published ``AgentResponse``, says which members may be omitted.
     """
     return cast("JSONObject", _without_nulls(action, document_of(kind), _OPTIONAL))
 
@@ -523,10 +513,7 @@ def _without_nulls(
 def actions_of(
     met: frozenset[Need], leave: frozenset[ActionType] = frozenset()
 ) -> tuple[ActionType, ...]:
-    """Return the actions of an agent that has met these needs.
-
-    There are few such sets: each is worked out once.
-    """
+    """Return the actions of an agent that meets these needs; the results are cached."""
     with_leave = met | {Need.LEAVE}
     return tuple(
         action
@@ -536,7 +523,7 @@ def actions_of(
 
 
 def action_named(name: str) -> ActionType:
-    """Return an action by its name; raises ContractError, which lists those there are."""
+    """Return an action by its name; raise ContractError for an unknown name."""
     if name not in tuple(ActionType):
         raise ContractError(f"{name!r} is not an action; the actions are: {', '.join(ActionType)}")
     return ActionType(name)
@@ -576,7 +563,7 @@ _WRONG = "what went wrong"
 _ERROR = {"type": "kind_of_error", "message": _WRONG}
 _STRING: JSON = {"type": "string"}
 _TEXT: JSON = {"type": "string", "pattern": r"\S"}
-# The names of agents and tools: a model is shown those that are permitted instead.
+# The names of agents and tools; the model sees the permitted names instead.
 _NAME: JSON = {"type": "string", "pattern": r"\S"}
 _TOOL: JSON = {"type": "string"}
 _ANYTHING_ASKED: JSON = {"type": ["string", "object", "array"]}
@@ -678,7 +665,5 @@ SHAPES: Mapping[ActionType, ActionShape] = {
 _OPTIONAL = frozenset({"thought", "action_input", "agents"}).union(
     *(shape.optional for shape in SHAPES.values())
 )
-"""The members that may be null.
-
-They are those that an action may omit, and those of the published ``AgentResponse``.
+"""The members that may be null: those that an action, or the published ``AgentResponse``, may omit.
 """

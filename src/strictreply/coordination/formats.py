@@ -1,6 +1,7 @@
-"""How agents write their actions, in the names of the published Validation API.
+"""The formats in which agents write actions, with the names of the published Validation API.
 
-The formats, their registry, the processors that read them, and the prompts that teach them.
+The module has the formats, their registry, the processors that read replies, and the prompts that
+describe a format to an agent.
 """
 
 from __future__ import annotations
@@ -62,31 +63,31 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class AgentContext:
-    """An agent as its prompt presents it (requirement M63)."""
+    """An agent as its prompt describes it (requirement M63)."""
 
     name: str
     """Name of the agent."""
     goal: str
     """What the agent is for."""
     instruction: str
-    """How the agent is to work."""
+    """How the agent should work."""
     tools: dict[str, object] | None = None
-    """Its tools by name, each anything that declares one; None for no tools."""
+    """Its tools by name, in any form that declares a tool; None for no tools."""
     tools_schema: list[JSONObject] | None = None
-    """OpenAI tool definitions in place of ``tools``; None to use ``tools``."""
+    """OpenAI tool definitions instead of ``tools``; None to use ``tools``."""
     input_schema: JSONObject | None = None
-    """JSON Schema of what the agent is given; None for anything."""
+    """JSON Schema of the agent's input; None for any input."""
     output_schema: JSONObject | None = None
-    """JSON Schema of its answer; None for anything."""
+    """JSON Schema of the agent's answer; None for any answer."""
     memory_retention: str = "session"
-    """How long the application keeps the agent's memory; strictreply only carries it."""
+    """How long the application keeps the agent's memory; strictreply does not use it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinationContext:
-    """What the coordination permits an agent (M63).
+    """What an agent is permitted to do (M63).
 
-    ``actions`` are the permitted ones, None for those that follow from the other fields.
+    ``actions`` are the permitted actions; None derives them from the other fields.
     """
 
     next_agents: list[str] = field(default_factory=list[str])
@@ -96,17 +97,17 @@ class CoordinationContext:
 
     @classmethod
     def of(cls, terms: ActionTerms) -> CoordinationContext:
-        """Return exactly what replies are judged by."""
+        """Return the permissions that replies are judged by."""
         return cls.of_permitted(terms.permitted, terms.tools.by_name)
 
     @classmethod
     def of_permitted(cls, allowed: Permitted, tools: Mapping[str, Tool]) -> CoordinationContext:
-        """Return what is permitted; calls of ``tools`` can be shown as examples."""
+        """Return a context with these permissions; examples may call ``tools``."""
         may_finish = ActionType.FINAL_RESPONSE in allowed.actions
         return cls(list(allowed.agents), may_finish, allowed.actions, tools)
 
     def permitted(self, agent: str = "") -> Permitted:
-        """Return what is permitted, for an agent of this name."""
+        """Return the permissions of an agent with this name."""
         agents = tuple(self.next_agents)
         standing = {
             Need.NEXT_AGENT: agents,
@@ -124,10 +125,10 @@ _NOT_PROSE = ("{", "[", "`", "<", '"')
 
 
 class ResponseProcessor(ABC):
-    """One way of writing replies, shown the sides of a reply that ``views`` names, in this order.
+    """Reads replies of one form; it gets the views of a reply that ``views`` names, in order.
 
-    ``format_name`` is the format it reads, empty when no agent could be required to write it.
-    ``origin`` says who asks for the actions it reads.
+    ``format_name`` is the format that it reads; empty if agents cannot be told to write it.
+    ``origin`` says who chooses the actions that it reads.
     """
 
     views: ClassVar[tuple[View, ...]] = ("reply", "text", "value")
@@ -136,25 +137,25 @@ class ResponseProcessor(ABC):
 
     @abstractmethod
     def can_process(self, response: Any) -> bool:
-        """Return whether a reply, as one of its sides shows it, is written in this way."""
+        """Return whether this processor reads a reply, given one view of it."""
 
     @abstractmethod
     def process(self, response: Any) -> JSONObject | Invalid | None:
-        """Translate a reply into an action.
+        """Return the action of a reply; None leaves it to the next processor.
 
-        None leaves it to the next processor, Invalid reports its faults.
+        Invalid reports its faults.
         """
 
     @abstractmethod
     def priority(self) -> int:
         """Return the rank.
 
-        The highest is asked first, and of equal ones the one registered first.
+        The highest comes first; of equal ones the one that was registered first.
         """
 
 
 class _RankedProcessor(ResponseProcessor):
-    """A built-in processor: its rank (requirement X2) may be changed when it is made."""
+    """A built-in processor, whose rank (requirement X2) is a parameter."""
 
     rank: ClassVar[int]
 
@@ -169,7 +170,7 @@ class _RankedProcessor(ResponseProcessor):
 class ErrorMessageProcessor(_RankedProcessor):
     """Reads an error that the application reports with the role ``error`` (M56).
 
-    It is the system's own, not a model's.
+    Its action comes from the system, not from a model.
     """
 
     rank = 100
@@ -203,11 +204,11 @@ class ToolCallProcessor(_RankedProcessor):
         self._max_calls = max_calls
 
     def can_process(self, response: object) -> bool:
-        """Return whether a message has calls; the field alone may be empty."""
+        """Return whether a message has calls; an empty list is no call."""
         return has_calls(response)
 
     def process(self, response: object) -> JSONObject | Invalid | None:
-        """Return the calls without what an SDK or a server says beside them."""
+        """Return the calls without additional members of an SDK or a server."""
         calls = plain_calls(response, self._max_calls)
         if isinstance(calls, Invalid):
             return calls
@@ -226,14 +227,14 @@ class StructuredJSONProcessor(_RankedProcessor):
         return isinstance(response, dict) and "next_action" in response
 
     def process(self, response: object) -> JSONObject | Invalid | None:
-        """Return the object as it is."""
+        """Return the object unchanged."""
         return cast("JSONObject", response)
 
 
 class TextResponseProcessor(_RankedProcessor):
-    """Takes prose, not JSON, a code fence or a tag, for the final response (M57).
+    """Reads prose as the final response, but not JSON, a code fence or a tag (M57).
 
-    It has to be registered expressly.
+    You have to register it yourself.
     """
 
     rank = 10
@@ -241,7 +242,7 @@ class TextResponseProcessor(_RankedProcessor):
     format_name = "text"
 
     def can_process(self, response: object) -> bool:
-        """Return whether a text is prose, and not an action written wrongly."""
+        """Return whether a text is prose, and not a malformed action."""
         start = response.lstrip() if isinstance(response, str) else ""
         return bool(start) and not start.startswith(_NOT_PROSE) and "next_action" not in start
 
@@ -250,15 +251,15 @@ class TextResponseProcessor(_RankedProcessor):
         return {"next_action": ActionType.FINAL_RESPONSE.value, "content": response}
 
 
-# An action that is not judged yet, who asks for it, and how it was read.
+# An action that is not judged yet, who chose it, and how it was read.
 Candidate: TypeAlias = tuple[JSONObject, Origin, Source]
 
 
 class ProcessorChain:
-    """Processors in the order they are asked: by priority, then by registration (M51, X2).
+    """Processors in the order in which they read a reply: by priority, then registration (M51, X2).
 
-    ``processors`` None stands for those for errors, native calls and JSON. Raises ContractError for
-    another object. A chain judges nothing.
+    ``processors`` None means the ones for errors, native calls and JSON. Raises ContractError for
+    an object that is not a processor. A chain reads actions; it does not judge them.
     """
 
     __slots__ = ("processors",)
@@ -276,23 +277,23 @@ class ProcessorChain:
         self.processors: tuple[ResponseProcessor, ...] = tuple(ordered)
 
     async def process(self, response: object) -> JSONObject | None:
-        """Return the action that a raw reply asks for, unjudged.
+        """Return the action of a raw reply, without judging it.
 
-        None when no action can be read. Nothing is raised.
+        Return None if no action can be read; nothing is raised.
         """
         found = self.candidate(lambda: read_reply(response, ("strict",), _NO_TOOLS))
         return None if isinstance(found, Invalid) else found[0]
 
     def candidate(self, read: Callable[[], ReplyView | Invalid]) -> Candidate | Invalid:
-        """Read a reply by the first processor that returns an action, as plain JSON (M59).
+        """Return the action of the first processor that reads the reply, as plain JSON (M59).
 
-        Return Invalid with the faults when none does.
+        Return Invalid with the faults if none does.
         """
         try:
             view = read()
             return view if isinstance(view, Invalid) else self._first(view)
         except Exception:  # noqa: BLE001
-            # to look at an object is to run its code, which may raise anything (M4)
+            # reading an object runs its code, which may raise anything (M4)
             return Invalid((UNREADABLE,))
 
     def _first(self, view: ReplyView) -> Candidate | Invalid:
@@ -318,7 +319,7 @@ class ProcessorChain:
     def _unread(self, view: ReplyView) -> tuple[Issue, ...]:
         """Return why no processor read a reply.
 
-        Issues of JSON are reported only where actions are written in it.
+        Faults of JSON are reported only if actions are written in JSON.
         """
         in_json = any(isinstance(one, StructuredJSONProcessor) for one in self.processors)
         reads_values = any("value" in one.views for one in self.processors if one.format_name)
@@ -329,9 +330,9 @@ class ProcessorChain:
 
 
 def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invalid | Issue | None:
-    """Return the action that a processor reads, or what prevents it.
+    """Return the action that a processor reads, or why it cannot.
 
-    An Issue is a failure of the processor itself. None when the processor leaves the reply.
+    An Issue is a failure of the processor itself. None means that it does not read this reply.
     """
     worst: Invalid | Issue | None = None
     for side in processor.views:
@@ -352,9 +353,9 @@ def _asked(processor: ResponseProcessor, view: ReplyView) -> JSONObject | Invali
             if view.decoded(action):
                 return action
 
-            if issues := plain_issues(action, view.limits):  # what the strict reader refuses
+            if issues := plain_issues(action, view.limits):  # faults for the strict reader
                 return Invalid(issues)
-            return cast("JSONObject", plain(action))  # a copy, for the action may change later
+            return cast("JSONObject", plain(action))  # a copy, because the action may change later
 
         if outcome is not None:
             worst = outcome if isinstance(outcome, Invalid) else _failure(processor)
@@ -367,23 +368,23 @@ def _failure(processor: ResponseProcessor) -> Issue:
 
 
 class BaseResponseFormat(ABC):
-    """A way of writing actions (requirement M60).
+    """A format of actions (requirement M60).
 
-    ``extra`` says whether an action may have members that its shape does not name (requirement X3).
-    The ``actions`` that its methods take are those that are permitted, in order.
+    ``extra`` says whether an action may have unknown members (requirement X3). The ``actions`` that
+    its methods take are the permitted ones, in order.
     """
 
     extra: ExtraKeys = "forbid"
 
     @abstractmethod
     def get_format_name(self) -> str:
-        """Return the name that it is registered by."""
+        """Return the name under which it is registered."""
 
     @abstractmethod
     def build_format_instructions(
         self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]
     ) -> str:
-        """Return how a model is to write a reply, and which actions it may ask for."""
+        """Return how a model must write a reply, and which actions it may choose."""
 
     @abstractmethod
     def build_action_descriptions(
@@ -395,29 +396,29 @@ class BaseResponseFormat(ABC):
     def get_examples(
         self, actions: Sequence[ActionType], context: CoordinationContext
     ) -> list[str]:
-        """Return an example of each action but the parallel one.
+        """Return an example of each action except ``parallel_invoke``.
 
-        Each must be valid for this context.
+        Each must be valid in this context.
         """
 
     @abstractmethod
     def get_parallel_invocation_examples(self, context: CoordinationContext) -> list[str]:
-        """Return examples of handing over to several agents at once."""
+        """Return examples of ``parallel_invoke``."""
 
     @abstractmethod
     def create_processor(self) -> ResponseProcessor:
         """Return the processor that reads replies in this format."""
 
     def reminder(self) -> str:
-        """Return a sentence on how replies are written, for an agent whose last one was not."""
+        """Return a reminder of the format, for an agent whose last reply did not follow it."""
         name = self.get_format_name().upper()
         return f"Please reply in {name} only, nothing around it, as instructed."
 
 
 class ActionFormat(BaseResponseFormat):
-    """A format that differs from others only in how an action is spelt.
+    """A base for formats that differ only in how they write an action.
 
-    All else comes from the table of actions.
+    Everything else comes from the table of actions.
     """
 
     name: str
@@ -431,10 +432,10 @@ class ActionFormat(BaseResponseFormat):
 
     @abstractmethod
     def rule(self) -> str:
-        """Return a sentence or two on how every reply is written."""
+        """Return the rule for every reply, in one or two sentences."""
 
     def get_format_name(self) -> str:
-        """Return its ``name``."""
+        """Return ``name``."""
         return self.name
 
     def reminder(self) -> str:
@@ -444,26 +445,26 @@ class ActionFormat(BaseResponseFormat):
     def build_format_instructions(
         self, actions: Sequence[ActionType], descriptions: Mapping[ActionType, str]
     ) -> str:
-        """State the rule, then list the actions."""
+        """Return the rule, and the list of actions."""
         lines = [f"- {action.value}: {descriptions[action]}" for action in actions]
         return "\n".join([self.rule(), "The action is one of:", *lines])
 
     def build_action_descriptions(
         self, actions: Sequence[ActionType], context: CoordinationContext
     ) -> dict[ActionType, str]:
-        """Return the words of the table of actions."""
+        """Return the descriptions from the table of actions."""
         allowed = context.permitted()
         return {action: SHAPES[action].described(allowed) for action in actions}
 
     def get_examples(
         self, actions: Sequence[ActionType], context: CoordinationContext
     ) -> list[str]:
-        """Return the examples of the table of actions."""
+        """Return the examples from the table of actions."""
         single = (one for one in actions if one is not ActionType.PARALLEL_INVOKE)
         return self._written(single, context)
 
     def get_parallel_invocation_examples(self, context: CoordinationContext) -> list[str]:
-        """Return the example of the table of actions."""
+        """Return the example from the table of actions."""
         return self._written([ActionType.PARALLEL_INVOKE], context)
 
     def _written(self, actions: Iterable[ActionType], context: CoordinationContext) -> list[str]:
@@ -482,7 +483,7 @@ class JSONResponseFormat(ActionFormat):
         return compact(action)
 
     def rule(self) -> str:
-        """Return how every reply is written."""
+        """Return the rule for every reply."""
         return (
             "Reply with exactly one JSON object and nothing else: "
             "no prose, no code fence, no other members. "
@@ -491,7 +492,7 @@ class JSONResponseFormat(ActionFormat):
         )
 
     def reminder(self) -> str:
-        """Return which members there are (requirement M65)."""
+        """Return a reminder of the members of an action (requirement M65)."""
         return (
             "Please reply in JSON only, nothing around it: next_action names the action, "
             "action_input or the action's other members hold its details."
@@ -512,10 +513,10 @@ class _Registry:
 def register_format(
     name: str, format_class: type[BaseResponseFormat], *, replace: bool = False
 ) -> None:
-    """Register a format for all.
+    """Register a format for the whole process.
 
-    Raises ContractError for a blank name, for a name that is taken, without ``replace``, and for
-    another class.
+    Raises ContractError for a blank name, for a taken name without ``replace``, and for a class
+    that is not a BaseResponseFormat.
     """
     if not name.strip():
         raise ContractError("a format's name must not be blank")
@@ -530,9 +531,9 @@ def register_format(
 
 
 def get_format(name: str | None = None) -> BaseResponseFormat:
-    """Return a new format by its name, None for the default.
+    """Return a new format by its name; None means the default.
 
-    Raises ContractError (a ValueError), which lists the registered ones, for any other name.
+    Raises ContractError (a ValueError) for an unknown name.
     """
     return _class_of(_Registry.default if name is None else name)()
 
@@ -551,9 +552,9 @@ def list_formats() -> list[str]:
 
 
 def set_default_format(name: str) -> None:
-    """Make a registered format the default of all.
+    """Make a registered format the default of the whole process.
 
-    Raises ContractError (a ValueError) for any other name.
+    Raises ContractError (a ValueError) for an unknown name.
     """
     _class_of(name)
     _Registry.default = name
@@ -565,10 +566,7 @@ def is_format_registered(name: str) -> bool:
 
 
 class _DefaultFormat(str):
-    """The published default of a parameter.
-
-    It is equal to ``json``, and can be told apart from a name that a caller wrote.
-    """
+    """The published default of a parameter: equal to ``json``, but not a name given by a caller."""
 
     __slots__ = ()
 
@@ -577,9 +575,9 @@ DEFAULT_FORMAT: Final = _DefaultFormat(JSONResponseFormat.name)
 
 
 def format_of(given: str | BaseResponseFormat | None) -> BaseResponseFormat:
-    """Return the format that is given, as such or by its registered name.
+    """Return a format that is given directly or by its registered name.
 
-    None and DEFAULT_FORMAT stand for the default that is set.
+    None and DEFAULT_FORMAT mean the present default.
     """
     if isinstance(given, BaseResponseFormat):
         return given
@@ -589,7 +587,7 @@ def format_of(given: str | BaseResponseFormat | None) -> BaseResponseFormat:
 class SystemPromptBuilder:
     """Writes system prompts with valid examples, in a format (M62, M64).
 
-    The format is given as such or by its name; an unknown name raises ContractError.
+    Pass a format or its name; an unknown name raises ContractError.
     """
 
     def __init__(self, response_format: str | BaseResponseFormat = DEFAULT_FORMAT) -> None:
@@ -601,7 +599,7 @@ class SystemPromptBuilder:
         coordination_context: CoordinationContext,
         environmental: Mapping[str, object] | None = None,
     ) -> str:
-        """Return the prompt of an agent, with facts such as the date in ``environmental``.
+        """Return the prompt of an agent; ``environmental`` adds facts such as the date.
 
         Raises ContractError for tools that are declared wrongly.
         """
@@ -637,7 +635,7 @@ class SystemPromptBuilder:
             schema = compact(agent.output_schema)
             sections.append(f"The content of a final response fits this JSON Schema: {schema}")
 
-        # without the empty ones: there are no facts, or a format has no words on replying
+        # leave out empty sections: there may be no facts, or no instructions of a format
         return "\n\n".join(filter(None, sections))
 
     def _replying(self, actions: tuple[ActionType, ...], context: CoordinationContext) -> str:

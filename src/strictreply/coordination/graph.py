@@ -1,6 +1,6 @@
-"""Where a run goes next: the published ``route_next``, one decision from a state and a table.
+"""The next node of a run: the published ``route_next``, a decision from a state and a table.
 
-Nothing is changed by it. A guarded node counts its executions and records what follows them.
+A decision changes nothing. A guarded node counts its executions, and records the decisions.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ BUILT_IN_NAMES: Final = (
     "fallback",
 )
 MAX_LOOP_COUNT_VARIABLE: Final = "STRICTREPLY_MAX_LOOP_COUNT"
-HISTORY_LIMIT: Final = 50  # the entries that ``routing_history`` keeps at least, the newest
+HISTORY_LIMIT: Final = 50  # ``routing_history`` keeps at least this many of the newest entries
 
 _READ = (
     "loop_count",
@@ -81,7 +81,7 @@ _READ = (
     "ending",
     "reply_formats",
 )
-# A route checks itself the newest entries, which it reads.
+# A route itself checks the newest entries, the only ones that it reads.
 _UNREAD: JSONObject = {"type": "array"}
 _ROUTED = StateSchema(fields_of(*_READ, routing_history=_UNREAD))
 _ROUTED_BY_ID = StateSchema(fields_of(*_READ, "conversation_id", routing_history=_UNREAD))
@@ -91,13 +91,13 @@ _HISTORY = StateSchema({"type": "array", "items": HISTORY_ENTRY})
 
 @dataclass(frozen=True, slots=True)
 class CycleLimit:
-    """A trail is a loop when its end is one piece, ``repeats`` times in a row.
+    """A run is in a loop if its last steps are the same piece, ``repeats`` times in a row.
 
-    Raises ValueError for bounds that are too small.
+    ``longest`` is the maximum length of a piece. Raises ValueError for bounds that are too small.
     """
 
     repeats: int = 3
-    longest: int = 16  # the steps of a piece; 16 are a round of five agents with a tool call each
+    longest: int = 16  # enough for a round of five agents with a tool call each
 
     def __post_init__(self) -> None:
         if self.repeats < 2 or self.longest < 1:  # noqa: PLR2004 - once is no repetition
@@ -105,14 +105,11 @@ class CycleLimit:
 
     @property
     def window(self) -> int:
-        """The number of the newest steps that decide."""
+        """The number of the newest steps that are examined."""
         return self.repeats * self.longest
 
     def loop(self, trail: Sequence[T]) -> tuple[T, ...]:
-        """Return the shortest piece that the trail's end repeats, in order.
-
-        It is empty when there is none.
-        """
+        """Return the shortest piece that is repeated at the end of the trail; empty if none is."""
         for period in range(1, min(self.longest, len(trail) // self.repeats) + 1):
             piece = tuple(trail[-period:])
             if tuple(trail[-period * self.repeats :]) == piece * self.repeats:
@@ -123,13 +120,13 @@ class CycleLimit:
 
 @dataclass(frozen=True, slots=True)
 class RouteRule:
-    """A rule of the user's own.
+    """A rule of your own.
 
-    The rule with the higher ``priority`` is asked first, of equals the one declared first.
-    ``decide`` returns a target, or None to leave the choice to later rules, and changes nothing in
-    the state. The built-in rules have 300 (completion), 200 (human input) and 100 (next agent), and
-    come before a rule of the same priority; the loop limit comes before all. A rule that raises, or
-    names no node, is recorded and passed over.
+    ``decide`` returns a target, or None to leave the choice to later rules; it must not change the
+    state. The rule with the highest ``priority`` comes first, of equals the one declared first. The
+    built-in rules have 300 (completion), 200 (human input) and 100 (next agent), and precede your
+    rules of the same priority; the loop limit precedes all. A rule that raises, or returns a name
+    that is not a node, is recorded and skipped.
     """
 
     name: str
@@ -139,9 +136,9 @@ class RouteRule:
 
 @dataclass(frozen=True, slots=True)
 class RouteStrategy:
-    """One arm of a comparison: ``rules`` beside the table's.
+    """One arm of a comparison: ``rules`` in addition to the table's.
 
-    They hold for its share of the conversations, by ``weight``.
+    They apply to its share of the conversations, by ``weight``.
     """
 
     name: str
@@ -151,11 +148,9 @@ class RouteStrategy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
-    """The table of :func:`route_next`: where a run may go, and by which rules.
+    """The table of :func:`route_next`: the nodes of a run, and the rules that choose among them.
 
-    (A :class:`Router` takes a topology instead.)
-
-    Raises DeclarationError with every fault.
+    (A :class:`Router` has a topology instead.) Raises DeclarationError with every fault.
     """
 
     nodes: tuple[str, ...] = DEFAULT_NODES
@@ -163,17 +158,17 @@ class Routes:
     max_loop_count: int | None = None
     """The configured limit; None for the environment's, or 10 without one."""
     rules: tuple[RouteRule, ...] = ()
-    """The user's own rules."""
+    """Your own rules."""
     strategies: tuple[RouteStrategy, ...] = ()
     """The arms of a comparison, which share the conversations by their weights.
 
-    A hash of the conversation's id and ``experiment`` chooses, so that a conversation keeps its
-    strategy and two experiments are independent.
+    A hash of the conversation's id and ``experiment`` chooses the arm, so that a conversation keeps
+    its strategy and two experiments are independent.
     """
     experiment: str = ""
     """Name of the comparison."""
     cycle: CycleLimit | None = field(default_factory=CycleLimit)
-    """Which repetition of nodes is a loop; None when no repetition is one."""
+    """Which repetition of nodes is a loop; None if none is."""
 
     def __post_init__(self) -> None:
         for part in ("nodes", "rules", "strategies"):
@@ -183,10 +178,7 @@ class Routes:
             raise DeclarationError("the route table", issues)
 
     def strategy_for(self, conversation_id: str) -> RouteStrategy | None:
-        """Return the strategy of a conversation, always the same one.
-
-        None when the table has no strategies.
-        """
+        """Return a conversation's strategy, always the same; None if the table has none."""
         if not self.strategies:
             return None
 
@@ -256,19 +248,16 @@ def _weight_issues(routes: Routes) -> Iterator[Issue]:
 
 
 class _DocumentedLimit(int):
-    """The documented limit as a parameter's default.
-
-    It is equal to 10, and can be told apart from a 10 that a caller wrote.
-    """
+    """The documented default of a parameter: equal to 10, but not a 10 given by a caller."""
 
 
-# The limit when nothing else names one (requirement R34).
+# The limit if nothing else sets one (requirement R34).
 DEFAULT_MAX_LOOP_COUNT: Final = _DocumentedLimit(10)
 DEFAULT_ROUTES: Final = Routes()
 
 
 class RouteReason(StrEnum):
-    """Why :func:`route_next` chose a target; a :class:`Router` gives a ``RoutingReason``."""
+    """Why :func:`route_next` chose a target; a :class:`Router` has ``RoutingReason``."""
 
     LOOP_LIMIT = "loop_limit"
     LOOP_DETECTED = "loop_detected"
@@ -283,9 +272,9 @@ class RouteReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleFailure:
-    """A rule of the user's that was passed over.
+    """A rule of yours that was skipped.
 
-    ``error`` is the type of what it raised, or None when its target is not a node.
+    ``error`` is the type of its exception; None if its target is not a node.
     """
 
     rule: str
@@ -294,29 +283,29 @@ class RuleFailure:
 
 @dataclass(frozen=True, slots=True)
 class RouteDecision:
-    """What :func:`route_next` decides for a state: a target and why.
+    """The decision of :func:`route_next` for a state: a target, and why.
 
     (A :class:`Router` makes a ``RoutingDecision``.)
     """
 
     target: str
-    """The node that comes next."""
+    """The next node."""
     reason: RouteReason
-    """Why, for programs to match on."""
+    """The reason, for programs to match on."""
     rule: str
-    """Name of the rule that chose, built-in or the user's."""
+    """Name of the rule that chose, built-in or your own."""
     loop_count: int
     """The state's count of node executions."""
     max_loop_count: int
     """The limit of that count."""
     pending_human_input: bool
-    """Whether a human is still to be asked, also when the run ends."""
+    """Whether a question to a human is pending, even if the run ends."""
     strategy: str | None = None
-    """Name of the conversation's strategy; None when there are no strategies."""
+    """Name of the conversation's strategy; None if there are no strategies."""
     failures: tuple[RuleFailure, ...] = ()
-    """The user's rules that failed and were passed over."""
+    """Your rules that failed and were skipped."""
     loop: tuple[str, ...] = ()
-    """The nodes of a loop; empty when there is none."""
+    """The nodes of a loop; empty if there is none."""
 
 
 def route_next(
@@ -325,13 +314,15 @@ def route_next(
     *,
     routes: Routes = DEFAULT_ROUTES,
 ) -> str:
-    """Return the target that a run goes on to, as LangGraph's conditional edges want it.
+    """Return the next target of a run, in the form of LangGraph's conditional edges.
 
-    The limit is ``max_loop_count`` when it is given, else the state's, the table's, that of the
-    environment variable STRICTREPLY_MAX_LOOP_COUNT, or 10. At a count above the limit the run ends:
-    limit + 1 node executions are possible (requirement X22). A ``next_agent`` that is not a node
-    leads to the end. Raises StateError with every field that is missing or mistyped, and
-    ContractError, a ValueError, for a limit that is negative or not a whole number.
+    The limit is ``max_loop_count`` if it is given, else the state's, the table's, that of the
+    environment variable STRICTREPLY_MAX_LOOP_COUNT, or 10. If the count is above the limit, the run
+    ends, so limit + 1 node executions are possible (requirement X22). A ``next_agent`` that is not
+    a node leads to the end.
+
+    Raises StateError with every field that is missing or has a wrong type, and ContractError (a
+    ValueError) for a limit that is negative or not a whole number.
     """
     return explain_route(state, max_loop_count, routes=routes).target
 
@@ -342,7 +333,7 @@ def explain_route(
     *,
     routes: Routes = DEFAULT_ROUTES,
 ) -> RouteDecision:
-    """Decide as :func:`route_next` does, and say why; raises the same."""
+    """Return the decision of :func:`route_next` with its reason; raise the same errors."""
     StateError.raise_for((_ROUTED_BY_ID if routes.strategies else _ROUTED).issues(state))
     limit = _limit(max_loop_count, state, routes)
     strategy = routes.strategy_for(state["conversation_id"]) if routes.strategies else None
@@ -373,9 +364,9 @@ def record_route(
     now: Now = utc_now,
     limit: int = HISTORY_LIMIT,
 ) -> S:
-    """Return the state with one more decision in ``routing_history``, cut to ``limit``.
+    """Return the state with one more decision in ``routing_history``, cut to ``limit`` entries.
 
-    ``source`` is the node it leads from, None for the one that the last decision led to.
+    ``source`` is the node before; None means the target of the last decision.
     """
     before: AgentState = state
     past = before.get("routing_history", [])
@@ -407,7 +398,7 @@ def _chosen(
 ) -> _Choice:
     """Return the first choice of a rule (R37).
 
-    What rules raise, and names that are not nodes, are added to ``failures``.
+    Exceptions of rules, and names that are not nodes, are added to ``failures``.
     """
     known = {node: node for node in routes.nodes}
     next_agent: object = state["next_agent"]
@@ -442,7 +433,7 @@ def _asked(
 
     try:
         chosen: object = rule.decide(MappingProxyType(state))
-    except Exception as error:  # noqa: BLE001 - a rule of the user's must not stop the run
+    except Exception as error:  # noqa: BLE001 - a user's rule must not stop the run
         return RuleFailure(rule.name, type(error).__name__)
 
     if isinstance(chosen, str) and chosen in nodes:
@@ -452,7 +443,7 @@ def _asked(
 
 
 def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
-    """Return the hops and tasks since the run began or a human was asked.
+    """Return the targets and tasks since the run began or a human was asked.
 
     Raises StateError for a broken entry.
     """
@@ -466,7 +457,7 @@ def _trail(state: AgentState, window: int) -> list[tuple[str, str | None]]:
             broken += _HISTORY_ENTRY.issues(entry, pointer("/routing_history", index))
         StateError.raise_for(broken)
 
-    # the newest entry may record the decision that is being made
+    # the newest entry may already be the present decision
     if newest and newest[-1]["loop_count"] == state["loop_count"]:
         newest = newest[:-1]
 
@@ -517,18 +508,18 @@ def counted(
     is_open: Callable[[Mapping[str, object]], bool] = lambda _: False,
     now: Now = utc_now,
 ) -> Node:
-    """Guard a node, a function of the state, or an async one, and count its executions (R21).
+    """Guard a node, a sync or async function of the state, and count its executions (R21).
 
-    Each execution adds 1 to ``loop_count``, whatever the node does with it; guarding twice counts
-    once. With ``routes`` the decision that follows is recorded in ``routing_history``, and with
-    ``metrics`` the execution is counted, both under ``name``, by default the function's own. An
-    execution whose update ``is_open`` goes on in the next one, and is counted with it. The guarded
-    node raises StateError when the node returns an update that is not valid.
+    Each execution adds 1 to ``loop_count``, whatever the node itself does with it; guarding twice
+    counts once. With ``routes`` the next decision is recorded in ``routing_history``, and with
+    ``metrics`` the execution is counted, both under ``name``, by default the function's name. If
+    ``is_open`` is true for the updated state, the execution continues in the next one and counts as
+    one with it. The guarded node raises StateError for an invalid update.
     """
     label = name or str(getattr(node, "__name__", type(node).__name__))
 
     def measured() -> AbstractContextManager[Measured]:
-        if metrics is None:  # then there is no lock, which nothing can pickle
+        if metrics is None:  # without metrics there is no lock, which could not be pickled
             return nullcontext(Measured())
         return metrics.measure(Activity.NODE_EXECUTIONS, label)
 
@@ -545,7 +536,7 @@ def counted(
         if routes is not None:
             decision = explain_route(after, routes=routes)
             limit = HISTORY_LIMIT
-            if routes.cycle is not None:  # the longest loop is to be found
+            if routes.cycle is not None:  # keep enough entries to find the longest loop
                 limit = max(limit, routes.cycle.window + 1)
             after = record_route(after, decision, source=label, now=now, limit=limit)
 

@@ -1,6 +1,6 @@
-"""Counters that any thread may add to, and the clock of a run.
+"""Thread-safe counters of routes, activities and verdicts, and the clock of a run.
 
-They count the routes and activities of runs, and verdicts, which are logged.
+Verdicts are also logged.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Now: TypeAlias = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """Return the time now, in UTC."""
+    """Return the present time in UTC."""
     return datetime.now(UTC)
 
 
 class Activity(StrEnum):
-    """What is counted with its successes and its time (requirement R40)."""
+    """An activity that is counted with its successes and its time (requirement R40)."""
 
     NODE_EXECUTIONS = "node_executions"
     LLM_CALLS = "llm_calls"
@@ -54,9 +54,9 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActivityTally:
-    """How often something was done, and how often with success.
+    """How often an activity was done, and how often successfully.
 
-    ``seconds`` are those that the successes took.
+    ``seconds`` is the total time of the successes.
     """
 
     total: int = 0
@@ -65,7 +65,7 @@ class ActivityTally:
 
     @property
     def failed(self) -> int:
-        """How often it was done without success."""
+        """How often the activity failed."""
         return self.total - self.succeeded
 
     @property
@@ -75,7 +75,7 @@ class ActivityTally:
 
     @property
     def average_seconds(self) -> float:
-        """The seconds of one success; 0 when there was none."""
+        """The average seconds of a success; 0 if there was none."""
         return self.seconds / self.succeeded if self.succeeded else 0.0
 
     def __add__(self, other: ActivityTally) -> ActivityTally:
@@ -107,13 +107,13 @@ class MetricsSnapshot:
 
 @dataclass(slots=True)
 class Measured:
-    """What a block that is measured says of itself: whether it ``counts``."""
+    """The handle of a measured block, which may set ``counts`` to False."""
 
     counts: bool = True
 
 
 class DecidedRoute(Protocol):
-    """A decision of :func:`explain_route`, as far as it is counted."""
+    """The counted members of a decision of :func:`explain_route`."""
 
     @property
     def target(self) -> str: ...
@@ -126,7 +126,7 @@ class DecidedRoute(Protocol):
 
 
 class RunMetrics:
-    """Counters that any thread or task may add to; ``clock`` gives seconds that never go back."""
+    """Counters, safe for threads and tasks; ``clock`` returns seconds that never decrease."""
 
     __slots__ = ("_clock", "_counts", "_lock")
 
@@ -154,7 +154,7 @@ class RunMetrics:
 
     @contextmanager
     def measure(self, activity: Activity, name: str = "") -> Generator[Measured]:
-        """Count what the block does, and its seconds; without success when it raises."""
+        """Count the block as one activity, with its seconds; as a failure if it raises."""
         started = self._clock()
         succeeded = False
         measured = Measured()
@@ -202,7 +202,7 @@ class ValidationRecord:
     """One verdict (requirement M116)."""
 
     timestamp: float
-    """Seconds since the epoch, never fewer than those of the record before."""
+    """Seconds since the epoch; never less than in the previous record."""
     agent: str
     """Name of the agent that replied."""
     valid: bool
@@ -210,7 +210,7 @@ class ValidationRecord:
     action: ActionType | None = None
     """The action of the reply; None also for a valid reply whose action is not known."""
     error: str | None = None
-    """What is wrong, in our words; None for a reply that fits."""
+    """What is wrong, without text of the model; None for a reply that fits."""
     code: str = ""
     """Code of the first fault; empty for a reply that fits."""
     category: Category | None = None
@@ -234,9 +234,9 @@ class ValidationSnapshot:
         return sum(self.by_agent.values(), ValidationCounts())
 
     def main_fault(self, agent: str | None = None) -> str | None:
-        """Return the code that most replies failed with, of ``agent`` or of all (M120).
+        """Return the most frequent code of failed replies, of ``agent`` or of all (M120).
 
-        None when no reply failed.
+        Return None if no reply failed.
         """
         codes: Counter[str] = Counter()
         for (name, code), times in self.faults.items():
@@ -247,7 +247,7 @@ class ValidationSnapshot:
 
 
 class ValidationMetrics:
-    """Counters that any thread or task may add to, and the last ``rows`` verdicts.
+    """Counters, safe for threads and tasks, and the last ``rows`` verdicts.
 
     Raises ContractError when ``rows`` is below 0.
     """
@@ -269,7 +269,7 @@ class ValidationMetrics:
     ) -> None:
         """Count one verdict.
 
-        ``retry`` says that the ask was a retry, ``steered`` that it said what to change.
+        ``retry`` says that the request was a retry, ``steered`` that it had a steering text.
         """
         error = None if result.is_valid else result.error_message or "the reply does not fit"
         action = result.action_type if result.is_valid else None

@@ -1,6 +1,6 @@
-"""From a verdict on a reply to what is executed next: a router, and the route of each action.
+"""From a verdict on a reply to the next steps: the router, and the route of each action.
 
-The verdict is checked once more here (requirement M107).
+The router checks the verdict once more (requirement M107).
 """
 
 from __future__ import annotations
@@ -75,13 +75,12 @@ def predict_next_route(
     *,
     allowed: Collection[str] | None = None,
 ) -> str | None:
-    """Return the agent that most often followed ``current_agent``, of equals the later one (M113).
+    """Return the agent that most often followed ``current_agent``; None if none did (M113).
 
-    None when no agent followed it.
-
-    ``history`` holds pairs (from, to), or entries of ``routing_history``; anything else raises
-    ContractError. Only ``allowed`` agents count, such as
-    ``topology.allowed_targets(current_agent)``; None allows any.
+    Of equally frequent agents it is the later one. ``history`` has pairs (from, to), or entries of
+    ``routing_history``. Only ``allowed`` agents count, such as
+    ``topology.allowed_targets(current_agent)``; None allows any. Raises ContractError for a wrong
+    ``history``.
     """
     targets: list[str] = []
     for hop in history:
@@ -93,10 +92,10 @@ def predict_next_route(
                 pass
             case _:
                 raise ContractError(
-                    "a history must hold pairs (from, to), or entries of routing_history"
+                    "history must have pairs (from, to), or entries of routing_history"
                 )
 
-        # the start of a run, which nobody handed over, comes from the empty name
+        # the start of a run has no agent before it, and counts as the empty name
         if (source or "") == current_agent and (allowed is None or target in allowed):
             targets.append(target)
 
@@ -107,10 +106,9 @@ def predict_next_route(
 class Router:
     """Decides what follows a verdict, within a topology (requirement M90).
 
-    (:func:`route_next` decides from a state.)
-
-    The edges, the branch and who asked are checked again (requirement M107). A router holds no
-    state of a run: it may be shared between threads and tasks.
+    It checks the edges, the branch and the origin of the action again (requirement M107). A router
+    has no state, so threads and tasks may share it. (:func:`route_next` decides from a state
+    instead.)
     """
 
     __slots__ = ("_format", "_leave", "_toolsets", "policy", "topology")
@@ -124,12 +122,12 @@ class Router:
         tools: Declared | Mapping[str, Declared] | None = None,
         leave: Iterable[ActionType | str] | None = None,
     ) -> None:
-        """Route within ``topology_graph``; steerings ask for replies in ``response_format``.
+        """Route within ``topology_graph``; steering texts describe ``response_format``.
 
-        ``policy`` decides what follows a reply that does not fit. ``tools`` and ``leave`` are those
-        of :class:`ValidationProcessor`; None takes them from what the reply was judged by, so that
-        a verdict made by hand may call no tool and has no leave. Raises what ValidationProcessor
-        raises for these arguments.
+        ``policy`` decides what follows an invalid reply. ``tools`` and ``leave`` are those of
+        :class:`ValidationProcessor`. None takes them from the verdict's permissions; a verdict made
+        by hand has none, so it may call no tool and use no action of ``leave``. Raises the errors
+        of ValidationProcessor for these arguments.
         """
         self.topology: Topology = topology_graph
         self.policy: ErrorPolicy = policy or ErrorPolicy()
@@ -143,7 +141,7 @@ class Router:
         current_branch: Branch,
         routing_context: RoutingContext,
     ) -> RoutingDecision:
-        """Decide like :meth:`decide`; nothing is awaited."""
+        """Decide like :meth:`decide`, for callers that await; nothing is awaited inside."""
         return self.decide(validation_result, current_branch, routing_context)
 
     def decide(
@@ -152,15 +150,13 @@ class Router:
         current_branch: Branch,
         routing_context: RoutingContext,
     ) -> RoutingDecision:
-        """Return what follows a reply, from the verdict on it, the branch and what else is known.
+        """Return the decision on a verdict in its branch and context; none of them is changed.
 
-        None of these three is changed.
-
-        The agent is ``routing_context.current_agent``, or else the verdict's, or the only one of
-        the branch. Nothing is executed when the topology does not have it (``unknown_agent``), when
-        the verdict exceeds what is permitted (``not_allowed``, with the fault's ``code`` in
-        the metadata), or lacks what its action needs (``broken_result``). No verdict raises:
-        ``reason`` says why the decision was made. It is logged at DEBUG.
+        The agent is ``routing_context.current_agent``, or else the verdict's, or the only agent of
+        the branch. Nothing is executed if the agent is unknown (``unknown_agent``), if the verdict
+        exceeds the permissions (``not_allowed``, with the fault's ``code`` in the metadata), or if
+        it lacks what its action needs (``broken_result``). No verdict makes it raise. ``reason``
+        says why the decision was made. The decision is logged at DEBUG.
         """
         kind = current_branch.type
         if kind is BranchType.SIMPLE and routing_context.is_conversation_branch:
@@ -191,9 +187,9 @@ class Router:
     def suggest_alternative_route(
         self, agent: str, failed: str, visited: Collection[str] = ()
     ) -> str | None:
-        """Return an agent to hand over to instead of ``failed``, not visited (requirement M109).
+        """Return an unvisited agent to hand over to instead of ``failed`` (requirement M109).
 
-        None when there is no such agent.
+        Return None if there is no such agent.
         """
         return next(iter(self.topology.alternatives(agent, failed, visited)), None)
 
@@ -252,9 +248,9 @@ _LISTS: Final = (
 
 
 def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
-    """Return why a result made by hand, or read, cannot be routed.
+    """Return why a result made by hand, or read from a store, cannot be routed.
 
-    Each check relies on those before it.
+    Each check relies on the ones before it.
     """
     judged_by = cast("object", result.permitted)
     parsed = cast("object", result.parsed_response)
@@ -268,7 +264,7 @@ def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
 
     read = ("error_details", "suggested_action", "error")  # by a route
     if parsed and plain_issues(list(map(cast("JSONObject", parsed).get, read))):
-        yield "what it reports of an error is not JSON"
+        yield "its error report is not JSON"
 
     for name, kind, member in _LISTS if result.is_valid else _LISTS[:1]:
         value: object = getattr(result, name)
@@ -280,7 +276,7 @@ def _flaws(result: ValidationResult, agent: str) -> Iterator[str]:
 
 
 def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) -> Iterator[Issue]:
-    """Report what a verdict asks for that is not permitted (requirement M107)."""
+    """Report the parts of a verdict that are not permitted (requirement M107)."""
     if action not in allowed.actions:
         yield allowed.action_refusal(action)
 
@@ -297,22 +293,22 @@ def _refusals(result: ValidationResult, action: ActionType, allowed: Permitted) 
 
 @dataclass(frozen=True, slots=True)
 class _RoutingCase:
-    """A reply and everything that decides what follows it."""
+    """A reply, and everything that determines what follows it."""
 
     agent: str
     """The agent that replied."""
     parsed: JSONObject
-    """The reply as it was read; {} for nothing."""
+    """The reply as it was read; {} if there is none."""
     topology: Topology
-    """Who may hand over to whom."""
+    """Which agents may hand over to which."""
     policy: ErrorPolicy
-    """What is done about faults."""
+    """Decides what follows a fault."""
     result: ValidationResult
     """The verdict on the reply."""
     branch: Branch
     """The branch that the agent replied in."""
     context: RoutingContext
-    """What the router is given beside the reply."""
+    """What the router gets in addition to the verdict and the branch."""
     allowed: Permitted
     """What the agent may do there."""
     response_format: BaseResponseFormat
@@ -339,7 +335,7 @@ def _sequential(case: _RoutingCase) -> RoutingDecision:
 
     turn = branch.turns + 1
     if turn > branch.max_turns:
-        words = f"the conversation has had its {branch.max_turns} turns"
+        words = f"the conversation has reached its limit of {branch.max_turns} turns"
         return RoutingDecision.stopped(
             RoutingReason.MAX_TURNS, words, conversation_turns=branch.turns
         )
@@ -506,7 +502,7 @@ def _api_error(case: _RoutingCase) -> ApiError:
 
 
 def _broken(words: str) -> RoutingDecision:
-    """End the branch because nothing can follow from the result, ``words`` saying why."""
+    """End the branch, because the result cannot be routed; ``words`` says why."""
     return refuse(RoutingReason.BROKEN_RESULT, f"the result cannot be routed: {words}")
 
 
@@ -517,14 +513,14 @@ _PRE_CHECKS: Final[tuple[tuple[RoutingReason, bool, JSONObject, JSONObject], ...
     (RoutingReason.POOL_EXHAUSTED, False, {"retry_after": 5}, {"notification": "resource"}),
     (RoutingReason.TIMEOUT, True, {}, {"no_retry": True}),
 )
-"""Faults reported by an executor (M106).
+"""Faults that an executor can report (M106).
 
-Each has whether the branch ends, default data, and the metadata of the step.
+Each row has the reason, whether the branch ends, default data, and the metadata of the step.
 """
 
 
 def _pre_checked(context: RoutingContext) -> RoutingDecision | None:
-    """Decide by the first fault that the executor reports; None and False report nothing."""
+    """Decide by the first fault that the executor reports; None and False mean no fault."""
     for reason, stops, defaults, metadata in _PRE_CHECKS:
         report = context.metadata.get(reason.value)
         if report is None or report is False:

@@ -1,7 +1,7 @@
-"""The state that agents share, its schema and its changes, and the questions to a human in it.
+"""The state that agents share: its schema, its changes, and its questions to a human.
 
-Each change returns a new state. The names are those of the published Routing Logic. A question has
-a kind, which says what an answer decides; questions and answers stand in the ledger of the state.
+Each change returns a new state. The names come from the published Routing Logic. A question has a
+kind, which says what an answer decides. The state's ledger has all questions and answers.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _CODES: Final[Mapping[str, CoordinationCode]] = {
     SchemaRule.MIN_LENGTH: CoordinationCode.STATE_BLANK,
     SchemaRule.ENUM: CoordinationCode.STATE_UNKNOWN_WORD,
 }
-# Stands for a value that is not JSON of a state: no schema of a state admits a fraction.
+# Stands for a value that is not JSON; a state's schema never accepts a fraction.
 _NOT_ADMITTED: Final = 0.5
 
 
@@ -82,7 +82,7 @@ class StateSchema:
     """A JSON Schema of a part of a state; compiled when it is first used.
 
     It may use ``type``, ``properties``, ``required``, ``items``, ``enum``, ``minimum``,
-    ``minLength`` and ``dependentRequired``; members that it does not name are not looked at.
+    ``minLength`` and ``dependentRequired``. Unknown members are ignored.
     """
 
     def __init__(self, document: JSONObject) -> None:
@@ -92,7 +92,7 @@ class StateSchema:
     def record(properties: JSONObject, *, optional: Collection[str] = ()) -> JSONObject:
         """Return the schema of an object with these members, and any others.
 
-        All of these are required but the optional ones.
+        All of them are required except the optional ones.
         """
         required: list[JSON] = [name for name in properties if name not in optional]
         return {"type": "object", "properties": properties, "required": required}
@@ -107,7 +107,7 @@ class StateSchema:
         return Schema.compile(self._document, extra="schema")
 
     def issues(self, value: object, at: str = "") -> tuple[Issue, ...]:
-        """Return what is wrong with a value that stands at a JSON Pointer: at most 32 faults."""
+        """Return the faults of a value at a JSON Pointer, at most 32."""
         issues: list[Issue] = []
         for issue in self._compiled.check(_named_by(self._document, value), place="state"):
             rule = issue.code.partition(".")[2]
@@ -126,12 +126,12 @@ class StateSchema:
 
 
 def _named_by(schema: JSONObject, value: object) -> JSON:
-    """Return a copy of what a schema names of a value, as plain JSON.
+    """Return a copy of the members of a value that a schema names, as plain JSON.
 
-    Floats are not admitted, although JSON Schema takes 3.0 for an integer.
+    Floats are not accepted, although JSON Schema accepts 3.0 as an integer.
     """
     if isinstance(value, str):
-        text = str(value) if value.strip() else ""  # NAME asks for a character that is not blank
+        text = str(value) if value.strip() else ""  # NAME requires a character that is not blank
         # half a surrogate pair is not JSON
         return text if text.isascii() else text.encode(errors="replace").decode()
 
@@ -167,14 +167,14 @@ class HumanDecision(StrEnum):
 
 
 Words: TypeAlias = Mapping[str, HumanDecision]
-"""What single answers mean, as whole texts; case, width and spaces around them do not matter."""
+"""The decision of each answer, as a whole text; case, width and outer spaces do not matter."""
 
 
 class HumanKind(StrEnum):
-    """What is asked.
+    """The kind of a question.
 
-    ``words`` are the answers that decide, ``prompt`` is the default text of a request, and
-    ``otherwise`` is what any other text decides, None when the human is asked again.
+    ``words`` maps answers to decisions, and ``prompt`` is the default text of a question.
+    ``otherwise`` is the decision of any other text; None asks the human again.
     """
 
     decisions: frozenset[HumanDecision]
@@ -185,7 +185,7 @@ class HumanKind(StrEnum):
     def __new__(
         cls, value: str, prompt: str, otherwise: HumanDecision | None, spelt: Mapping[str, str]
     ) -> Self:
-        """Make a kind; ``spelt`` has further words for each of its decisions."""
+        """Make a kind; ``spelt`` maps each of its decisions to further words for it."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.decisions = frozenset(map(HumanDecision, spelt))
@@ -230,44 +230,45 @@ class HumanKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PendingHuman:
-    """One question to a human that is not answered yet."""
+    """One question to a human without an answer yet."""
 
     id: str
     """Id of the question."""
     kind: HumanKind = HumanKind.GENERAL
-    """What kind of question it is, which says what an answer decides."""
+    """The kind of the question, which says what an answer decides."""
     prompt: str = ""
-    """The text of the question; empty for none."""
+    """The text of the question; empty for the text of its kind."""
     resume_to: str | None = None
-    """The node that an answer leads to; None for the one where the graph begins."""
+    """The node that an answer leads to; None for the node where the graph begins."""
     skip_to: str | None = None
-    """The node that ``skip`` leads to; None for none."""
+    """The node that ``skip`` leads to; None for no node."""
     interrupted: str | None = None
-    """The target that cancelling restores; None for none."""
+    """The target that cancelling restores; None for no target."""
     requested_at: str = ""
-    """ISO 8601 time of the question; empty when unknown."""
+    """ISO 8601 time of the question; empty if unknown."""
     asked: int = 0
-    """How often the prompt was put."""
+    """How often the question was put to the human."""
     tell_to: str | None = None
-    """The node that is told an answer once the line that asked is over; None until then."""
+    """The node that gets the answer after the asking branch has ended; None before that."""
     carried: int = 0
-    """Later runs that led the question to another entry."""
+    """Number of later runs that led the question to another entry."""
     redirected: int = 0
     """Answers to earlier questions that changed ``interrupted``."""
 
     @property
     def question(self) -> str:
-        """The words to put: the request's own, or its kind's."""
+        """The text of the question: its own, or that of its kind."""
         return self.prompt.strip() or self.kind.prompt
 
     def handed_over(self, target: str, *, tell_to: str | None = None) -> Self:
-        """Return the question for the line that goes on at ``target``: any answer leads there."""
+        """Return the question with ``target`` as the node that any answer leads to."""
         return replace(self, resume_to=target, skip_to=target, interrupted=target, tell_to=tell_to)
 
     def carried_over(self, entry: str) -> Self:
         """Return the question for a new run that begins at ``entry``.
 
-        It is carried over once; its asker is still told the answer.
+        Carrying it over to the same entry again changes nothing. The node that asked still gets the
+        answer.
         """
         if self.carried and self.resume_to == entry:
             return self
@@ -282,7 +283,7 @@ class PendingHuman:
 
 @dataclass(frozen=True, slots=True)
 class SettledHuman:
-    """A request that is over: answered with ``decision``, or cancelled when there is no decision.
+    """A question that was answered with ``decision``, or cancelled if ``decision`` is None.
 
     ``settled_at`` is an ISO 8601 time.
     """
@@ -293,7 +294,7 @@ class SettledHuman:
     settled_at: str = ""
 
     def to_dict(self) -> JSONObject:
-        """Return how it was settled as JSON, beside the members of the request."""
+        """Return the members of the request, and how it was settled, as JSON."""
         decision = self.decision and self.decision.value
         settled = {"decision": decision, "answer": self.answer, "settled_at": self.settled_at}
         return self.request.to_dict() | settled
@@ -317,7 +318,7 @@ _SETTLED: JSONObject = {
     "answer": TEXT,
     "settled_at": TEXT,
 }
-# A ledger that was kept by an earlier version has no ``redirected``.
+# A ledger of an earlier version has no ``redirected``.
 _REQUEST: JSONObject = {
     **StateSchema.record(_PENDING | _SETTLED, optional=("redirected", *_SETTLED)),
     "dependentRequired": {"settled_at": ["decision", "answer"]},
@@ -327,7 +328,7 @@ _LEDGER = StateSchema(LEDGER)
 
 
 def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
-    """Return the requests of a ledger as a state holds it; raises StateError with every fault."""
+    """Return the requests of a state's ledger; raise StateError with every fault."""
     StateError.raise_for(_LEDGER.issues(value, at))
 
     found: list[HumanRequest] = []
@@ -346,7 +347,7 @@ def read_ledger(value: object, at: str = "") -> tuple[HumanRequest, ...]:
 
 
 def merge_ledgers(one: list[JSONObject], other: list[JSONObject]) -> list[JSONObject]:
-    """Return two ledgers as one, as LangGraph's reducer: every request once, by its later entry.
+    """Merge two ledgers: every request once, with its later entry. It is LangGraph's reducer.
 
     Raises StateError unless both are ledgers.
     """
@@ -361,10 +362,10 @@ def _requested(found: HumanRequest) -> tuple[str, str]:
 
 
 def _age(found: HumanRequest) -> tuple[bool, int, int, int, str]:
-    """Return what orders the entries of a request.
+    """Return the sort key of the entries of one request.
 
-    A settled one is later than a pending one; else the one that was carried or asked more often is
-    the later one.
+    A settled entry is later than a pending one. Otherwise the entry that was carried or asked more
+    often is later.
     """
     request = request_of(found)
     total = json.dumps(found.to_dict(), sort_keys=True)  # so that no two entries are equally old
@@ -378,9 +379,9 @@ def request_of(found: HumanRequest) -> PendingHuman:
 
 
 def unworded(ledger: Sequence[JSONObject], interrupted: str | None) -> PendingHuman:
-    """Return the request of a flag that was set by hand.
+    """Return the request for a flag that was set by hand.
 
-    Its id follows from the ledger, so that it is added once.
+    Its id is derived from the ledger, so that it is added only once.
     """
     # a ledger that was changed by hand may have any id
     taken = {entry.get("id") for entry in ledger}
@@ -391,16 +392,19 @@ def unworded(ledger: Sequence[JSONObject], interrupted: str | None) -> PendingHu
 def read_answer(
     kind: HumanKind, answer: str, *, words: Words | None = None
 ) -> HumanDecision | None:
-    """Return what an answer decides, None when the human is to be asked again.
+    """Return the decision of an answer; None if the human must be asked again.
 
-    An answer is a decision's name, or exactly one of the words of its kind; ``words`` adds to those
-    and overrides them. Any other text decides ``kind.otherwise``: a word is never looked for inside
-    a text, so no negation is taken for consent (requirement R26). Raises ContractError when
-    ``words`` names a decision that this kind does not have, and, where it would pass for free text,
-    for another kind's bare decision.
+    An answer is a decision's name, or exactly one of the words of its kind. ``words`` adds words or
+    overrides them. Any other text means ``kind.otherwise``. A word inside a longer text never
+    counts, so that a negation cannot be read as consent (requirement R26).
+
+    Raises ContractError when ``words`` has a decision that this kind does not have, and for the
+    bare name of another kind's decision if this kind accepts free text.
     """
     if foreign := sorted({*(words or {}).values()} - kind.decisions):
-        raise ContractError(f"words of {kind.value!r} may not mean {', '.join(foreign)}")
+        raise ContractError(
+            f"words= of a question of the kind {kind.value!r} cannot stand for {', '.join(foreign)}"
+        )
 
     table = {**kind.words} | {_plain(word): decision for word, decision in (words or {}).items()}
     spelt = _plain(answer)
@@ -426,9 +430,9 @@ class RunEnding(StrEnum):
 
 
 class ChatMessage(TypedDict):
-    """One turn of the conversation.
+    """One message of the conversation.
 
-    ``role`` and ``content`` are as chat completions spell them, ``timestamp`` is an ISO 8601 time.
+    ``role`` and ``content`` are those of chat completions; ``timestamp`` is an ISO 8601 time.
     """
 
     role: str
@@ -447,14 +451,11 @@ RoutingEntry = TypedDict(
         "task": str | None,
     },
 )
-"""One decision in ``routing_history``.
-
-It says when it was made, from which node to which, why, at which count, and on which task.
-"""
+"""One decision in ``routing_history``: its time, nodes, reason, loop count and task."""
 
 
 class AgentState(TypedDict):
-    """What agents share in one conversation (requirement R14).
+    """The state that agents share in one conversation (requirement R14).
 
     An application may subclass it with more fields.
     """
@@ -464,31 +465,31 @@ class AgentState(TypedDict):
     conversation_id: str
     """Id of the conversation."""
     user_profile: JSONObject
-    """What the application knows of the user; ``user_id`` at least."""
+    """What the application knows about the user; at least ``user_id``."""
     current_task: str | None
-    """The task that is worked on; None for none."""
+    """The current task; None for no task."""
     next_agent: str | None
-    """The node that is to come next; None when none was chosen."""
+    """The next node; None if none was chosen."""
     course_candidates: list[JSONObject]
     """The courses under consideration (of the published example)."""
     learning_plan: JSONObject | None
     """The plan that was made (of the published example); None while there is none."""
     requires_human_input: bool
-    """Whether a human is to be asked next."""
+    """Whether a human must be asked next."""
     human_feedback: str | None
-    """The last answer of the human; None when there is none to be read."""
+    """The human's answer that was not read yet; None if there is none."""
     loop_count: int
     """Node executions so far, compared with the loop limit."""
     is_complete: bool
-    """Whether the run is over."""
+    """Whether the run has ended."""
     human_requests: NotRequired[Annotated[list[JSONObject], merge_ledgers]]
     """The ledger of questions to the human, annotated with LangGraph's reducer for it."""
     routing_history: NotRequired[list[RoutingEntry]]
     """The newest routing decisions, in order."""
     max_loop_count: NotRequired[int | None]
-    """The limit of this conversation alone; None for that of the routes."""
+    """The loop limit of this conversation; None for the limit of the routes."""
     ending: NotRequired[str | None]
-    """Why the run is over; None while it is not."""
+    """Why the run ended; None while it goes on."""
     reply_formats: NotRequired[dict[str, str]]
     """The formats of agents' replies by the agent's name (M119)."""
 
@@ -531,7 +532,7 @@ _FIELDS: JSONObject = {
 def fields_of(*names: str, **others: JSONObject) -> JSONObject:
     """Return the schema of a part of a state.
 
-    The fields that a state of the published form does not have may be missing.
+    Fields that the published state does not have are optional.
     """
     beside = ("human_requests", "routing_history", "max_loop_count", "ending", "reply_formats")
     return StateSchema.record({name: _FIELDS[name] for name in names} | others, optional=beside)
@@ -546,7 +547,7 @@ _TURN = StateSchema(fields_of("human_feedback", messages={"type": "array"}))
 
 
 def new_id() -> str:
-    """Return a new id, unlike any other."""
+    """Return a new unique id."""
     return uuid.uuid4().hex
 
 
@@ -559,9 +560,9 @@ def create_initial_state(
     now: Now = utc_now,
     make_id: Callable[[], str] = new_id,
 ) -> AgentState:
-    """Return the state of a new conversation, with new ids where none are given.
+    """Return the state of a new conversation, with new ids if none are given.
 
-    ``max_loop_count`` is the conversation's own limit, None for the configured one. Raises
+    ``max_loop_count`` is the conversation's own limit; None for the configured one. Raises
     StateError when the arguments do not make a valid state.
     """
     profile = copy.deepcopy(dict(user_profile or {}))
@@ -588,9 +589,9 @@ def create_initial_state(
 
 
 def start_run(state: S, user_message: str, *, entry: str = COORDINATOR, now: Now = utc_now) -> S:
-    """Return the state of another turn of the user, with a count of 0.
+    """Return the state for the user's next message, with a loop count of 0.
 
-    Any answer to a pending request, ``abort`` too, leads to ``entry``.
+    Any answer to a pending question, also ``abort``, leads to ``entry``.
     """
     messages = [*state["messages"], chat_message("user", user_message, now)]
     asked = changed(carry_over_requests(state, entry), messages=messages, next_agent=entry)
@@ -598,9 +599,9 @@ def start_run(state: S, user_message: str, *, entry: str = COORDINATOR, now: Now
 
 
 def carry_over_requests(state: S, entry: str) -> S:
-    """Return the state of a new run, whose pending requests lead to ``entry``.
+    """Return the state for a new run; its pending requests lead to ``entry``.
 
-    A bare flag gets a request of its own. Raises StateError for a broken ledger.
+    A flag without a request gets one. Raises StateError for a broken ledger.
     """
     ledger = ledger_of(state)
     pending = [found for found in read_ledger(ledger) if isinstance(found, PendingHuman)]
@@ -610,13 +611,13 @@ def carry_over_requests(state: S, entry: str) -> S:
 
 
 def increment_loop_count(state: S) -> S:
-    """Count one node execution; raises StateError when the count is missing or not a count."""
+    """Count one node execution; raise StateError if ``loop_count`` is missing or wrong."""
     StateError.raise_for(_COUNTED.issues(state))
     return changed(state, loop_count=state["loop_count"] + 1)
 
 
 def mark_complete(state: S, ending: RunEnding = RunEnding.COMPLETED) -> S:
-    """Mark the work as done or given up; the next route is the end, whatever is pending."""
+    """Mark the run as completed or aborted; the next route is the end, whatever is pending."""
     return changed(state, is_complete=True, next_agent=END, ending=ending.value)
 
 
@@ -626,15 +627,12 @@ def changed(state: S, **fields: object) -> S:
 
 
 def chat_message(role: str, content: str, now: Now = utc_now) -> ChatMessage:
-    """Return one message with the time now."""
+    """Return one message with the present time."""
     return {"role": role, "content": content, "timestamp": now().isoformat()}
 
 
 def validate_state(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple[bool, str]:
-    """Return whether a state is valid, and all its faults on one line.
-
-    This is the form of the published function.
-    """
+    """Return whether a state is valid, and all its faults on one line (the published form)."""
     issues = state_issues(state, nodes)
     return not issues, "; ".join(issue.dotted for issue in issues)
 
@@ -642,7 +640,7 @@ def validate_state(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tup
 def state_issues(state: object, nodes: Collection[str] = DEFAULT_NODES) -> tuple[Issue, ...]:
     """Return every fault of a state.
 
-    They are fields that are missing or mistyped, and a ``next_agent`` that is not a node.
+    A fault is a field that is missing or has a wrong type, or a ``next_agent`` that is not a node.
     """
     issues = _STATE.issues(state)
     target: object = None
@@ -666,13 +664,13 @@ def request_human_input(
     now: Now = utc_now,
     make_id: Callable[[], str] = new_id,
 ) -> S:
-    """Ask a human.
+    """Return the state with a question to a human.
 
-    The flag is set, the next target is ``human_input``, and the request stands in the ledger.
-    ``prompt`` is empty for the words of ``kind``. An answer leads to ``resume_to``, None for where
-    the graph begins; of an error, ``retry`` leads by default back to the interrupted agent, and
-    ``skip`` to ``skip_to``. A request made while another is pending waits behind it, and interrupts
-    the same target.
+    It sets the flag, makes ``human_input`` the next target, and adds the request to the ledger. An
+    empty ``prompt`` means the text of ``kind``. An answer leads to ``resume_to``; None means the
+    node where the graph begins. For an error, ``retry`` leads by default back to the interrupted
+    agent, and ``skip`` to ``skip_to``. If another request is pending, this one waits after it, and
+    interrupts the same target.
     """
     state = adopted(state)
     interrupted = _interrupted(state)
@@ -683,9 +681,9 @@ def request_human_input(
 
 
 def put_question(state: S, question: PendingHuman) -> S:
-    """Ask a human as :func:`request_human_input` does.
+    """Return the state with a question, like :func:`request_human_input`.
 
-    A question whose id is known is asked once.
+    A question with a known id is asked only once.
     """
     noted = with_requests(adopted(state), question)
     return changed(noted, requires_human_input=True, next_agent=HUMAN_INPUT)
@@ -694,12 +692,12 @@ def put_question(state: S, question: PendingHuman) -> S:
 def clear_human_input_request(
     state: S, *, request_id: str | None = None, home: str = COORDINATOR, now: Now = utc_now
 ) -> S:
-    """Cancel the request with an id, None for the first one.
+    """Cancel a pending request by its id; None means the first one.
 
-    Flag and feedback are cleared, and the interrupted target is next again. Nothing happens for a
-    request that is not pending. While others wait, flag and target stay; the feedback stays when a
-    request behind the first is cancelled. A run that was sent to the human by hand goes on at
-    ``home``.
+    It clears the flag and the feedback, and the interrupted target is next again. If other requests
+    are pending, flag and target stay. The feedback stays if the cancelled request was not the
+    first. A request that is not pending changes nothing. A run that was sent to the human by hand
+    continues at ``home``.
     """
     state = adopted(state)
     waiting = pending_requests(state)
@@ -708,8 +706,8 @@ def clear_human_input_request(
         if request_id is not None:
             return state
 
-        # There is a flag without a request, or a run that was sent to the human by hand: it does
-        # not go there again.
+        # There is a flag without a request, or the run was sent to the human by hand: do not go
+        # there again.
         target = home if state["next_agent"] == HUMAN_INPUT else state["next_agent"]
         return changed(state, requires_human_input=False, human_feedback=None, next_agent=target)
 
@@ -722,9 +720,9 @@ def clear_human_input_request(
 
 
 def give_human_feedback(state: S, answer: str) -> S:
-    """Put the human's answer into the state, for :func:`human_input` to read.
+    """Return the state with the human's answer, for :func:`human_input` to read.
 
-    Raises ContractError unless it is a text.
+    Raises ContractError unless the answer is a text.
     """
     if not isinstance(cast("object", answer), str):
         expected = "the name of a decision, a word for one, or free text"
@@ -738,13 +736,13 @@ def give_human_feedback(state: S, answer: str) -> S:
 def human_input(
     state: S, *, home: str = COORDINATOR, words: Words | None = None, now: Now = utc_now
 ) -> S:
-    """Take the human's turn.
+    """Return the state after the human's turn.
 
-    It waits when there is no feedback, else reads it as the answer to the first request. Waiting
-    adds the request's prompt to the messages once, an answer that decides nothing adds it again. An
-    answer becomes a user message and clears flag and feedback; the run goes on at the request's
-    ``resume_to``, or at ``home``. ``abort`` completes the run, unless the question is of an earlier
-    one. For ``words`` and ContractError see :func:`read_answer`.
+    Without feedback the run waits, and the question is added to the messages once. With feedback,
+    it is read as the answer to the first request. It becomes a user message. If it decides nothing,
+    the question is added again. Otherwise flag and feedback are cleared, and the run continues at
+    the request's ``resume_to``, or at ``home``. ``abort`` ends the run, unless the question belongs
+    to an earlier run. For ``words`` and ContractError see :func:`read_answer`.
     """
     StateError.raise_for(_TURN.issues(state))
     state = adopted(state)
@@ -774,7 +772,7 @@ def human_input(
 
 
 def pending_requests(state: AgentState) -> tuple[PendingHuman, ...]:
-    """Return the requests that no human has answered, in the order they are asked.
+    """Return the requests without an answer, in the order in which they are asked.
 
     Raises StateError for a broken ledger.
     """
@@ -790,7 +788,7 @@ def read_requests(state: AgentState) -> tuple[PendingHuman | SettledHuman, ...]:
 
 
 def with_requests(state: S, *requests: PendingHuman | SettledHuman) -> S:
-    """Return the state with these requests in its ledger, which has each by its later entry.
+    """Return the state with these requests in its ledger; a later entry replaces an earlier one.
 
     Raises StateError for a broken ledger.
     """
@@ -799,14 +797,14 @@ def with_requests(state: S, *requests: PendingHuman | SettledHuman) -> S:
 
 
 def ledger_of(state: AgentState) -> list[JSONObject]:
-    """Return the ledger as the state holds it, empty when it has none yet."""
+    """Return the state's ledger; empty if it has none yet."""
     return state.get("human_requests", [])
 
 
 def adopted(state: S) -> S:
-    """Return a state whose flag has a request behind it, also when it was set by hand.
+    """Return the state with a request for its flag, even if the flag was set by hand.
 
-    Raises StateError for bad fields.
+    Raises StateError for wrong fields.
     """
     StateError.raise_for(_REQUESTS.issues(state))
     if state["requires_human_input"] and not pending_requests(state):
@@ -815,9 +813,9 @@ def adopted(state: S) -> S:
 
 
 def apply_update(state: S, update: Mapping[str, object] | None) -> S:
-    """Return the state after an update, with the requests that either knows (R27).
+    """Return the state after an update, with the requests of both (R27).
 
-    Raises StateError for an update that is not valid.
+    Raises StateError for an invalid update.
     """
     fields: Mapping[str, Any] = {} if update is None else update
     StateError.raise_for(_UPDATE.issues(fields))
@@ -834,7 +832,7 @@ def _opened(state: S) -> S:
 
 
 def _interrupted(state: AgentState) -> str | None:
-    """Return the target before the human's turn, None when there is none.
+    """Return the target before the human's turn; None if there is none.
 
     It is ``human_input`` in a run that was sent there by hand.
     """
@@ -856,9 +854,9 @@ def _still_waiting(state: S) -> S:
 
 
 def _settled(state: S, settled: SettledHuman, target: str | None) -> S:
-    """Write the end of a request, and go on to ``target``.
+    """Record the end of a request, and continue at ``target``.
 
-    Requests that still wait interrupt what an answer led to.
+    Requests that still wait then interrupt the target that the answer led to.
     """
     state = changed(with_requests(state, settled), human_feedback=None)
     if not (waiting := pending_requests(state)):

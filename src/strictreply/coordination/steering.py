@@ -1,7 +1,7 @@
-"""Steering: texts that correct or precede an agent's replies, and when words alone are a loop.
+"""Steering: texts that correct an agent's replies, and the guard against endless replies of text.
 
-The texts are made of codes and permissions, never of a model's words. (``retry_with_steering``, the
-call that sends them, is in ``validation``.)
+The texts are made from codes and permissions, never from a model's text. (``retry_with_steering``,
+which sends them, is in ``validation``.)
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
     "generate_steering",
 ]
 
-# From this retry on an agent must choose; from the next one on it is shown how (M75).
+# From this retry on the agent must choose an action; the next one shows it how (M75).
 MUST_SELECT_RETRY: Final = 3
 NOTHING: Final = "(none — review topology)"
 JSON_FORMAT: Final = JSONResponseFormat()
@@ -55,14 +55,14 @@ class SteeringMode(StrEnum):
     """When an agent is steered (requirement M73)."""
 
     NEVER = "never"
-    ERROR = "error"  # after a reply that did not fit
-    AUTO = "auto"  # whenever it is retried
-    ALWAYS = "always"  # whenever it is asked
+    ERROR = "error"  # after an invalid reply
+    AUTO = "auto"  # at every retry
+    ALWAYS = "always"  # at every request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteeringContext:
-    """What a steering is made from."""
+    """The input of a steering text."""
 
     permitted: Permitted
     """What the agent may do."""
@@ -86,7 +86,7 @@ class SteeringStats:
 
 
 class AgentSteering:
-    """Steers agents as its mode says, and counts it; safe for threads and tasks."""
+    """Steers agents according to its mode, and counts; safe for threads and tasks."""
 
     __slots__ = ("_by_category", "_by_mode", "_lock", "mode")
 
@@ -99,10 +99,7 @@ class AgentSteering:
         self._lock = threading.Lock()
 
     def prompt(self, context: SteeringContext) -> str | None:
-        """Return the text to add to an agent's prompt for one ask (M69, M72).
-
-        None when there is nothing to add.
-        """
+        """Return the text to add to an agent's prompt; None to add nothing (M69, M72)."""
         steers = {
             SteeringMode.ERROR: bool(context.issues),
             SteeringMode.AUTO: context.retry_count > 0,
@@ -131,9 +128,9 @@ def generate_steering(
     retry_count: int = 1,
     response_format: str | BaseResponseFormat = DEFAULT_FORMAT,
 ) -> str | None:
-    """Return what to change in a reply, None when it is valid (requirement M67).
+    """Return the correction of a reply; None if the reply is valid (requirement M67).
 
-    ``permitted`` is what the agent may do, None for what the reply was judged by;
+    ``permitted`` is what the agent may do; None for the permissions that the reply was judged by.
     ``response_format`` is the format of the agent's replies. Raises ContractError for an unknown
     format.
     """
@@ -150,7 +147,7 @@ def generate_steering(
 
 
 def steering_text(context: SteeringContext) -> str:
-    """Return what to change, or what is permitted, in at most 2 KB (M68, M75).
+    """Return a text of at most 2 KB on what to change, or what is permitted (M68, M75).
 
     The text says more with each retry, and is never empty.
     """
@@ -228,13 +225,13 @@ class LikelyCause(StrEnum):
 
     # Neither an action nor a tool is permitted: review the topology.
     NOTHING_TO_CALL = "nothing_to_call"
-    # There is something to call: is it in the request, and does the prompt ask for it?
+    # Actions or tools are permitted: check that the request has them and the prompt mentions them.
     TOOLS_IGNORED = "tools_ignored"
 
 
 @dataclass(frozen=True, slots=True)
 class ContentStreak:
-    """How many replies in a row ``agent`` gave that were words alone.
+    """The number of consecutive replies of ``agent`` that contained only text.
 
     ``snippet`` is the beginning of the last one.
     """
@@ -244,21 +241,21 @@ class ContentStreak:
     snippet: str = field(default="", repr=False)
 
     def after_content(self, text: str) -> ContentStreak:
-        """Count one more reply of words alone."""
-        # a lone surrogate fits into no checkpoint
+        """Count one more reply that contained only text."""
+        # a checkpoint cannot store a lone surrogate
         snippet = text[:MAX_SNIPPET_CHARS].encode(errors="replace").decode()
         return ContentStreak(self.agent, self.count + 1, snippet)
 
     def after_action(self) -> ContentStreak:
-        """Begin again: the agent called a tool or asked for an action."""
+        """Start again at zero, because the agent called a tool or chose an action."""
         return ContentStreak(self.agent)
 
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Ask the agent again.
+    """Call the model again; with ``steer``, first add a steering text.
 
-    With ``steer``, a steering goes before, whose ``retry_count`` is the streak's count.
+    The text's ``retry_count`` is the count of the streak.
     """
 
     steer: bool = False
@@ -266,25 +263,25 @@ class CallModel:
 
 @dataclass(frozen=True, slots=True)
 class ContentLoop:
-    """The branch fails: do not retry."""
+    """The agent only writes text: do not retry, the branch fails."""
 
     agent: str
-    """The agent that replied with words alone."""
+    """The agent that replied only with text."""
     count: int
-    """Its replies in a row."""
+    """Number of its consecutive replies."""
     actions: tuple[str, ...]
-    """The actions that it could have taken."""
+    """The actions that it could have chosen."""
     tools: tuple[str, ...]
     """The tools that it could have called."""
     snippet: str = field(repr=False)
-    """The beginning of the model's own words, at most 200 characters."""
+    """The beginning of the model's text, at most 200 characters."""
     likely_cause: LikelyCause
     """Why the agent did not act."""
 
     def __str__(self) -> str:
         listed = ", ".join((*self.actions, *self.tools)) or "nothing; review the topology"
         return (
-            f"{self.agent} gave {self.count} replies in a row without acting; "
+            f"{self.agent} gave {self.count} consecutive replies without an action; "
             f"it could have called: {listed}"
         )
 
@@ -296,7 +293,7 @@ class ContentLoop:
 
 @dataclass(frozen=True, slots=True)
 class ContentLoopGuard:
-    """The limits on replies of words alone (M78).
+    """The limits on consecutive replies that contain only text (M78).
 
     Raises ContractError unless 1 <= ``steering_threshold`` < ``hard_limit``.
     """
@@ -311,18 +308,18 @@ class ContentLoopGuard:
     def next(
         self, streak: ContentStreak, *, actions: Iterable[str] = (), tools: Iterable[str] = ()
     ) -> CallModel | ContentLoop:
-        """Return, before the model is asked, whether it is to be asked.
+        """Return, before a request, whether to make it.
 
-        ``actions`` and ``tools`` are what the agent may call.
+        ``actions`` and ``tools`` are the ones that the agent may call.
         """
         if streak.count < self.hard_limit:
             return CallModel(steer=streak.count >= self.steering_threshold)
         return self.loop(streak, actions=actions, tools=tools)
 
     def talks_on(self, streak: ContentStreak) -> bool:
-        """Return whether an agent replied with words alone again after it was steered.
+        """Return whether an agent replied only with text again after it was steered.
 
-        To ask it further would be a loop.
+        More requests would be a loop.
         """
         return streak.count > self.steering_threshold
 

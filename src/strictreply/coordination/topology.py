@@ -1,7 +1,7 @@
-"""Who may hand over to whom, and what an agent may do there.
+"""Which agents may hand over to which, and what an agent is permitted to do.
 
-A topology has agents, edges, entries, the User and the End, and is checked when it is declared. The
-permissions of an agent follow from it, from its branch and its tools.
+A topology has agents, edges, entries, the User and the End. It is checked when it is declared. An
+agent's permissions follow from the topology, its branch and its tools.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from strictreply.core.text import pointer
 
 __all__ = ["END_NODE", "USER", "ActionTerms", "Topology", "TopologyEdge"]
 
-# The person: an edge from it is an entry, an edge to it lets an agent ask and finish.
+# The user: an edge from it marks an entry, an edge to it lets an agent ask the user and finish.
 USER = "User"
-# An edge to it lets an agent finish without a word to the person. (The end of a route is ``END``.)
+# An edge to it lets an agent finish without a message to the user. (The end of a route is ``END``.)
 END_NODE = "End"
 RESERVED = (USER, END_NODE)
 # How nodes are drawn: Mermaid's brackets, and DOT's ``shape``.
@@ -49,7 +49,7 @@ _SHAPES: Final = {USER: ('(["', '"])', "oval"), END_NODE: ('(("', '"))', "double
 class TopologyEdge:
     """An edge: ``source`` may hand over to ``target``.
 
-    ``conversation`` says that they talk in turns. Names are trimmed (M47).
+    With ``conversation`` they talk in turns. Names are trimmed (M47).
     """
 
     source: str
@@ -69,11 +69,11 @@ TopologySource: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A graph of agents that holds together, in one canonical order.
+    """A checked graph of agents, in one canonical order.
 
-    Raises DeclarationError with every fault: names that are not text, are blank or are declared
-    twice, edges with unknown ends, edges out of End, no entry, agents that no entry leads to, no
-    agent that may finish.
+    Raises DeclarationError with every fault: names that are not text, blank or declared twice,
+    edges with unknown ends, edges out of End, no entry, agents that cannot be reached, and no agent
+    that may finish.
     """
 
     agents: tuple[str, ...]
@@ -83,13 +83,13 @@ class Topology:
     entries: tuple[str, ...] = ()
     """The agents that a run may begin with.
 
-    They are those given and those that User has edges to, or else those that no other agent leads
-    to.
+    These are the given ones and the targets of User's edges. If there are none, they are the agents
+    to which no other agent has an edge.
     """
     version: str = field(init=False, compare=False)
-    """Hash of the whole: equal topologies, and no others, share it."""
+    """Hash of the topology; only equal topologies have the same hash."""
     conversations: frozenset[frozenset[str]] = field(init=False, repr=False, compare=False)
-    """The pairs that talk in turns: marked ones, and agents with edges both ways."""
+    """The pairs that talk in turns: marked pairs, and agents with edges in both directions."""
     _targets: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     """The targets of each node's edges, by the node."""
 
@@ -108,7 +108,7 @@ class Topology:
         entries = sorted({*given, *targets[USER]} or set(agents) - followers)
         _refuse(_reach_issues(agents, entries, targets))
 
-        # JSON keeps names apart whatever is in them
+        # JSON keeps any names distinct
         canonical = json.dumps([agents, list(map(astuple, edges)), entries])
         made: dict[str, object] = {
             "agents": tuple(agents),
@@ -132,11 +132,12 @@ class Topology:
     ) -> Self:
         """Declare a topology from targets by agent, a list of edges, or a ``networkx.DiGraph``.
 
-        A mapping declares its keys, a graph its nodes, a list of edges every name in it unless
-        ``agents`` is given. ``entry`` names where runs begin. ``conversations`` marks pairs that
-        talk in turns, as does the attribute ``conversation`` of a graph's edge. Raises
-        DeclarationError as the class does, also for another object, for an undirected graph,
-        because an edge permits one direction, and for a pair without an edge.
+        The agents are a mapping's keys, a graph's nodes, or all names in a list of edges, unless
+        ``agents`` is given. ``entry`` names the agents that runs begin with. ``conversations``
+        marks pairs that talk in turns, like the attribute ``conversation`` of a graph's edge.
+
+        Raises DeclarationError like the class, and for any other object, for an undirected graph,
+        and for a pair without an edge.
         """
         named, edges = _read_graph(source)
         if named is None:
@@ -157,15 +158,15 @@ class Topology:
 
     @classmethod
     def swarm(cls, agents: Iterable[str], *, entry: str) -> Self:
-        """Declare agents that hand over to each other, each of which talks to the user."""
+        """Declare agents that can all hand over to each other and talk to the user."""
         named = tuple(agents)
         edges = {one: (*(other for other in named if other != one), USER) for one in named}
         return cls.of(edges, entry=entry)
 
     def neighbours(self, node: str) -> tuple[str, ...]:
-        """Return every node that an edge of ``node`` leads to.
+        """Return every node to which ``node`` has an edge.
 
-        This and all other questions about a node that is unknown raise ContractError.
+        This and the following methods raise ContractError for an unknown node.
         """
         if node not in self._targets:
             known = ", ".join(self.agents)
@@ -176,7 +177,7 @@ class Topology:
         return self._targets[node]
 
     def allowed_targets(self, agent: str) -> tuple[str, ...]:
-        """Return the agents that ``agent`` may hand over to."""
+        """Return the agents to which ``agent`` may hand over."""
         return tuple(node for node in self.neighbours(agent) if node not in RESERVED)
 
     def allows(self, agent: str, target: str) -> bool:
@@ -198,17 +199,17 @@ class Topology:
     def alternatives(
         self, agent: str, failed: str, visited: Collection[str] = ()
     ) -> tuple[str, ...]:
-        """Return whom ``agent`` may turn to instead of ``failed`` (M109).
+        """Return the agents to which ``agent`` may hand over instead of ``failed`` (M109).
 
-        They are allowed targets that were not visited, without the agent itself.
+        Visited agents and the agent itself are left out.
         """
         out = {agent, failed, *visited}
         return tuple(target for target in self.allowed_targets(agent) if target not in out)
 
     def with_edges(self, *edges: TopologyEdge | tuple[str, str]) -> Topology:
-        """Return a topology with more edges, and the agents they name.
+        """Return a topology with more edges, and the agents that they name.
 
-        Raises DeclarationError as declaring does.
+        Raises DeclarationError like the class.
         """
         added = [edge if isinstance(edge, TopologyEdge) else TopologyEdge(*edge) for edge in edges]
         named = [name for name in _ends(added) if name not in RESERVED]
@@ -218,7 +219,7 @@ class Topology:
     def without_agents(self, *agents: str) -> Topology:
         """Return a topology without these agents and their edges.
 
-        Raises DeclarationError as declaring does.
+        Raises DeclarationError like the class.
         """
         left = tuple(agent for agent in self.agents if agent not in agents)
         edges = tuple(
@@ -228,18 +229,18 @@ class Topology:
         return Topology(left, edges, entries)
 
     def without_edges(self, *edges: tuple[str, str]) -> Topology:
-        """Return a topology without these edges; raises DeclarationError as declaring does."""
+        """Return a topology without these edges; raise DeclarationError like the class."""
         left = tuple(edge for edge in self.edges if (edge.source, edge.target) not in edges)
         entries = tuple(entry for entry in self.entries if (USER, entry) not in edges)
         return Topology(self.agents, left, entries)
 
     def to_mermaid(self) -> str:
-        """Draw a Mermaid flowchart; names are escaped, so none can break out of its label."""
+        """Return a Mermaid flowchart; names are escaped, so that they cannot leave their label."""
         lines = self._drawn("{id}{opening}{label}{closing}", "{source} --> {target}", "#")
         return "\n".join(["flowchart LR", *lines, ""])
 
     def to_dot(self) -> str:
-        """Draw a Graphviz digraph; names are escaped, so none can break out of its label."""
+        """Return a Graphviz digraph; names are escaped, so that they cannot leave their label."""
         lines = self._drawn('{id} [label="{label}", shape={shape}];', "{source} -> {target};", "&#")
         return "\n".join(["digraph topology {", *lines, "}", ""])
 
@@ -298,7 +299,7 @@ def _read_graph(source: TopologySource) -> tuple[list[str] | None, list[Topology
     if hasattr(source, "nodes") and hasattr(source, "edges"):
         graph: Any = source
         if callable(directed := getattr(graph, "is_directed", None)) and not directed():
-            raise _malformed("", "directed; graph.to_directed() allows both ways")
+            raise _malformed("", "a directed graph; graph.to_directed() has both directions")
 
         agents = list(graph.nodes)
         edges = graph.edges(data=True) if callable(graph.edges) else graph.edges
@@ -379,7 +380,7 @@ def _part_issues(
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_AGENT.at(place)
         if agent in RESERVED:
-            reason = "is a reserved name, not an agent's"
+            reason = "is a reserved name and cannot be an agent's"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
 
     known = [*agents, *RESERVED]
@@ -388,7 +389,7 @@ def _part_issues(
         if times > 1:
             yield CoordinationCode.TOPOLOGY_DUPLICATE_EDGE.at(place)
         if {END_NODE: True, USER: target in RESERVED}.get(source):
-            reason = "User leads to agents only, and nothing leads out of End"
+            reason = "is not allowed: User may have edges only to agents, and End none"
             yield CoordinationCode.TOPOLOGY_RESERVED.at(place, reason=reason)
 
         for name in dict.fromkeys((source, target)):
@@ -439,11 +440,10 @@ def permitted_actions(
     allowed_agents: Iterable[str] | None = None,
     origin: Origin = Origin.MODEL,
 ) -> Permitted:
-    """Return what ``agent`` may do with ``tools``, in ``branch``, None for a simple one.
+    """Return what ``agent`` may do with ``tools`` in ``branch``; None means a simple branch.
 
-    ``leave`` are the actions that an application permits expressly; ``allowed_agents`` narrow whom
-    the agent may hand over to, None leaves all. Raises ContractError when the topology does not
-    have the agent.
+    ``leave`` has the actions that the application permits explicitly. ``allowed_agents`` limits the
+    agents to hand over to; None allows all. Raises ContractError for an unknown agent.
     """
     targets = topology.allowed_targets(agent)
 
@@ -471,9 +471,9 @@ def permitted_actions(
 
 
 def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
-    """Read the actions that an application permits expressly.
+    """Read the actions that an application permits explicitly.
 
-    Raises ContractError for one that is the system's own.
+    Raises ContractError for an action that is reserved for the system.
     """
     leave = frozenset(map(action_named, names))
     for action in leave:
@@ -485,27 +485,27 @@ def read_leave(names: Iterable[str]) -> frozenset[ActionType]:
     return leave
 
 
-# A check is given the action and what is permitted, and returns issues or raises ValueError.
+# A check gets the action and the permissions; it returns issues or raises ValueError.
 ActionCheck: TypeAlias = Callable[[JSONObject, Permitted], Findings]
 Checks: TypeAlias = Mapping[ActionType, tuple[ActionCheck, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class ActionTerms:
-    """What an action is judged by."""
+    """The terms by which an action is judged."""
 
     permitted: Permitted
     """What the agent may do."""
     tools: Contract
-    """The contract of tool calls, several at once permitted."""
+    """The contract of tool calls; it allows several calls in one reply."""
     branch: Branch = _SIMPLE
     """The branch that the agent replies in."""
     extra: ExtraKeys = "forbid"
-    """What becomes of keys that the action does not have."""
+    """Whether an action may have unknown members."""
     checks: Checks = field(default_factory=lambda: MappingProxyType({}))
-    """The application's checks by name, run last."""
+    """The application's checks by action, run last."""
     place: tuple[JSON, ...] = ()
-    """Where the conversation stands, for the ids of agents' instances; empty when unknown."""
+    """The position in the conversation, for the ids of agents' instances; empty if unknown."""
 
 
 # Anything that declares tools (see Tool.of), in a list, or in a mapping by the tools' names.
@@ -513,9 +513,9 @@ Declared: TypeAlias = Iterable[object] | Mapping[str, object]
 
 
 class Toolsets:
-    """The compiled tools of a topology's agents, for all or by name.
+    """The compiled tools of a topology's agents, for all of them or by agent.
 
-    Raises ContractError for unknown agents and bad tools.
+    Raises ContractError for unknown agents and wrong tools.
     """
 
     __slots__ = ("_compiled", "_declared", "_limits", "_shared")
@@ -537,9 +537,9 @@ class Toolsets:
         self._compiled: dict[str, tuple[tuple[object, ...], Contract]] = {}
 
     def of(self, agent: str, own: Declared | None = None) -> Contract:
-        """Return the contract of calls of an agent's tools.
+        """Return the contract of an agent's tool calls.
 
-        ``own``, what the agent declares itself, goes before the rest.
+        ``own``, the tools that the agent itself declares, takes precedence.
         """
         if own is None:
             return self._declared.get(agent, self._shared)
@@ -555,9 +555,9 @@ class Toolsets:
 
 
 def compiled(declared: object) -> dict[str, Tool]:
-    """Compile declarations of tools, by name; those of a mapping by their keys.
+    """Compile declarations of tools, by name; in a mapping the keys are the names.
 
-    Raises ContractError for what does not declare a tool, and for two tools of the same name.
+    Raises ContractError for an object that does not declare a tool, and for a repeated name.
     """
     if isinstance(declared, Mapping):
         named = cast("Mapping[str, object]", declared)

@@ -1,7 +1,7 @@
-"""The one way from an agent's raw reply to an action, and the asking for one until it is valid.
+"""From an agent's raw reply to a valid action, with retries.
 
-A processor reads the reply, and the action is judged by the topology and its shape. The names are
-those of the published Validation API.
+A processor reads the reply, and the action is judged by the topology and its shape. The names come
+from the published Validation API.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ __all__ = [
 def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
     """Return the state with the format of an agent's first valid reply, if it has one (M119).
 
-    Later verdicts need it.
+    Later verdicts read it from the state.
     """
     known = _formats(state)
     spoken = result.source.response_format if result.is_valid else ""
@@ -126,10 +126,7 @@ def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
 
 
 def place_in(exec_state: object) -> tuple[JSON, ...]:
-    """Return where a conversation stands: its id, and how far it has come.
-
-    It is empty when the state does not say.
-    """
+    """Return a conversation's id and its position; empty if the state has neither."""
     conversation = _member(exec_state, "conversation_id")
     count = _member(exec_state, "loop_count")
     messages = _member(exec_state, "messages")
@@ -155,44 +152,38 @@ def _formats(state: object) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionAnswer(Answer):
-    """An answer that is an action, judged as the processor judges.
+    """The kind of answer that is an action, judged by a :class:`ValidationProcessor`.
 
-    ``schema`` is None when the action is not written in JSON.
+    ``schema`` is None if the action is not written in JSON.
     """
 
     terms: ActionTerms
-    """What an action is judged by."""
+    """The terms by which an action is judged."""
     chain: ProcessorChain
     """The processors that read a reply."""
     written: BaseResponseFormat
     """The format of replies."""
     extraction: tuple[Extraction, ...]
-    """The steps that may be taken to find JSON in a text."""
+    """The lenient steps that are allowed to find JSON in a text."""
     pinned: str | None
     """The agent's first format in this conversation; None while there is none."""
     locked: bool
-    """Whether another format is a fault; otherwise it is noted."""
+    """Whether another format is a fault; otherwise it is a note."""
     watch: VerdictWatch
-    """What counts and logs the verdicts."""
+    """Counts and logs the verdicts."""
 
     @property
     def contract(self) -> Contract:
-        """The contract of a client's exchange that admits exactly this.
-
-        It admits actions, and calls of the agent's tools.
-        """
+        """The contract for a client's exchange: actions, and calls of the agent's tools."""
         return self.terms.tools.replace(answer=self)
 
     def of_draft(self, draft: Draft) -> ValidationResult:
-        """Judge a reply whose envelope was opened before."""
+        """Judge a reply whose envelope is already read."""
         limits = self.terms.tools.limits
         return self.of_reading(lambda: read_draft(draft, self.extraction, limits))
 
     def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
-        """Judge what a function reads.
-
-        A function that raises, because it runs foreign code, reads nothing (M4).
-        """
+        """Judge the reply that a function reads; if it raises, nothing can be read (M4)."""
         found = self.chain.candidate(read)
         if isinstance(found, Invalid):
             return refused(found.issues, self.terms, Source(lenient=found.lenient))
@@ -204,7 +195,7 @@ class ActionAnswer(Answer):
             changes = (AgentReplyCode.FORMAT_CHANGED.at("", name=self.pinned),)
             source = replace(source, notes=(*source.notes, *changes))
 
-        # the system needs no permission, and the user is always within reach (M49, X8)
+        # the system needs no permission, and can always reach the user (M49, X8)
         if origin is Origin.SYSTEM:
             report = action.get("error_details")
             details = cast("JSONObject", report) if isinstance(report, dict) else {}
@@ -219,7 +210,7 @@ class ActionAnswer(Answer):
         return judge_action(action, self.terms, source)
 
     def judge_draft(self, draft: Draft) -> Valid | Invalid:
-        """Judge a whole reply: native calls stay the core's, any other action is the answer."""
+        """Judge a whole reply: native calls become tool calls, any other action the answer."""
         result = self.of_draft(draft)
         native = bool(draft.calls)
         if not result.is_valid:
@@ -236,10 +227,7 @@ class ActionAnswer(Answer):
         at: str,
         work: Work | None = None,  # noqa: ARG002 - an action counts its own
     ) -> ValidationResult | Invalid:
-        """Judge a value that stands in the text channel's ``answer``.
-
-        It is an object, or the text of another format.
-        """
+        """Judge a value of the text channel's ``answer``: an object, or text in another format."""
         view = ReplyView(reply=value, extraction=self.extraction, limits=self.terms.tools.limits)
         if isinstance(value, dict):
             view = replace(view, reply=None, mapping=value)
@@ -250,14 +238,11 @@ class ActionAnswer(Answer):
         return result if result.is_valid else _placed(result, at)
 
     def calls_in(self, answer: object) -> tuple[ToolCall, ...]:
-        """Return the calls of an action that is written in a format, for the tools' own checks."""
+        """Return the calls of an action, for the tools' own checks."""
         return cast("ValidationResult", answer).calls
 
     def count(self, attempts: Iterable[Attempt], reply: AssistantReply | None = None) -> None:
-        """Report every attempt of an exchange to the processor's watch.
-
-        ``reply`` is the accepted one, if any.
-        """
+        """Report every attempt of an exchange to ``watch``; ``reply`` is the accepted reply."""
         agent = self.terms.permitted.agent
         action: ActionType | None = ActionType.CALL_TOOL
         if isinstance(reply, DirectAnswer):
@@ -274,9 +259,9 @@ def _placed(result: ValidationResult, at: str) -> Invalid:
 
 @runtime_checkable
 class Agent(Protocol):
-    """An agent by its name in the topology.
+    """An agent, identified by its name in the topology.
 
-    An agent that has ``tools``, a list or a mapping, may call only those.
+    An agent with ``tools``, a list or a mapping, may call only those tools.
     """
 
     @property
@@ -286,10 +271,7 @@ class Agent(Protocol):
 
 
 class ValidationProcessor:
-    """Judges every reply of every agent of a topology.
-
-    Several threads and tasks may use it at once.
-    """
+    """Judges the replies of a topology's agents; safe for threads and tasks."""
 
     def __init__(
         self,
@@ -306,15 +288,20 @@ class ValidationProcessor:
     ) -> None:
         """Judge replies by ``topology_graph``, written in ``response_format``.
 
-        ``response_format`` is a registered name, or a format. ``tools`` are those of every agent,
-        or by the agent's name; an agent's own ``tools`` take precedence. ``leave`` names actions
-        that are permitted only expressly: ``terminal_error``, ``terminate_workflow``. With
-        ``lock_format`` an agent that began a conversation in one format is refused in another, and
-        each verdict needs the ``exec_state`` that remembers it (:func:`with_reply_format`); without
-        it another format is a note. ``extraction`` names the leniencies of the core's reader. Every
-        verdict is counted in ``metrics``, and logged at DEBUG, with the part of the raw reply that
-        ``log_replies`` returns. Raises ContractError (a ValueError) for an unknown format or
-        leniency, for an action that cannot be permitted, and for what does not declare a tool.
+        - ``response_format`` is a format or its registered name.
+        - ``tools`` are the tools of every agent, or a mapping by agent; an agent's own ``tools``
+          take precedence.
+        - ``leave`` names actions that must be permitted explicitly: ``terminal_error``,
+          ``terminate_workflow``.
+        - ``lock_format`` rejects a reply in another format than the agent's first one in this
+          conversation. Each verdict then needs the ``exec_state`` with that format
+          (:func:`with_reply_format`). Without it another format is only a note.
+        - ``extraction`` names the lenient steps of the reader.
+        - ``metrics`` counts every verdict.
+        - ``log_replies`` redacts the raw reply for the DEBUG log, which has every verdict.
+
+        Raises ContractError (a ValueError) for an unknown format or lenient step, for an action
+        that cannot be permitted, and for an object that does not declare a tool.
         """
         self.topology = topology_graph
         self.response_format: BaseResponseFormat = format_of(response_format)
@@ -326,14 +313,14 @@ class ValidationProcessor:
         modes = (extraction,) if isinstance(extraction, str) else tuple(extraction)
         for mode in modes:
             if mode not in known:
-                raise ContractError(f"extraction must be of {', '.join(known)}; got {mode!r}")
+                raise ContractError(f"extraction must be one of {', '.join(known)}, not {mode!r}")
 
         self._watch = VerdictWatch(metrics, log_replies)
         self._new_answer = partial(
             ActionAnswer, extraction=modes, locked=lock_format, watch=self._watch
         )
         self._checks: Checks = MappingProxyType({})
-        # what each agent was judged by last
+        # by agent: the last answer kind, and what it was made from
         self._last: dict[str, tuple[tuple[object, ...], ActionAnswer]] = {}
 
         calls = ToolCallProcessor(max_calls=limits.calls)
@@ -342,22 +329,22 @@ class ValidationProcessor:
 
     @property
     def processors(self) -> tuple[ResponseProcessor, ...]:
-        """The processors in the order they are asked."""
+        """The processors, in the order in which they read a reply."""
         return self._chain.processors
 
     def register_processor(self, processor: ResponseProcessor) -> None:
-        """Ask one more processor from now on, behind those of its priority.
+        """Add a processor, after the ones with the same priority.
 
-        Raises ContractError for another object.
+        Raises ContractError for an object that is not a processor.
         """
         self._chain = ProcessorChain((*self._chain.processors, processor))
 
     def register_action_validator(self, action: ActionType | str, check: ActionCheck) -> None:
-        """Run a check on every action of this kind that is right so far.
+        """Add a check for every action of this kind that is otherwise valid.
 
-        A check can refuse an action, but never let one through that was refused. It is given a copy
-        of the action and what is permitted; it returns issues or None, or raises ValueError. Raises
-        ContractError when there is no such ``action``, or ``check`` is async.
+        The check gets a copy of the action, and the permissions. It returns issues or None, or
+        raises ValueError. Raises ContractError for an unknown ``action``, and for an async
+        ``check``.
         """
         kind = action_named(action)
         if inspect.iscoroutinefunction(check) or not callable(check):
@@ -373,15 +360,16 @@ class ValidationProcessor:
         branch: Branch | None = None,
         exec_state: object = None,
     ) -> ValidationResult:
-        """Judge a reply of ``agent`` in ``branch``; never raises on what the reply holds.
+        """Judge a reply of ``agent`` in ``branch``; no content of a reply makes it raise.
 
         ``raw_response`` is a mapping with the action, a text, a message or a completion as a
         mapping or an SDK object, or an error message (an object with the role ``error``).
-        ``branch`` is None for a simple one. ``exec_state``, which is only read, remembers the
-        formats of replies and where the conversation stands, so that the ids of agents' instances
-        differ from round to round (M32). The tools' own checks run last and may be async. Raises
-        ContractError for an agent that the topology does not have, and for a missing state where
-        formats are locked.
+        ``branch`` None means a simple branch. ``exec_state`` has the formats of earlier replies and
+        the position in the conversation, so that the ids of agents' instances differ from round to
+        round (M32); it is only read. The tools' own checks run last and may be async.
+
+        Raises ContractError for an unknown agent, and for a missing ``exec_state`` if formats are
+        locked.
         """
         return await self.validate_response(
             raw_response, agent, None, branch, exec_state=exec_state
@@ -398,7 +386,7 @@ class ValidationProcessor:
     ) -> ValidationResult:
         """Judge a reply like :meth:`process_response`.
 
-        ``allowed_agents`` can only narrow what the topology allows.
+        ``allowed_agents`` may further limit the agents that the topology allows.
         """
         flow = self.judging(response, agent_name, branch, exec_state, allowed_agents=allowed_agents)
         return self._told(await adrive(flow, aperform_check), response)
@@ -428,9 +416,9 @@ class ValidationProcessor:
         *,
         allowed_agents: Iterable[str] | None = None,
     ) -> Generator[Check, Checked, ValidationResult]:
-        """Judge a reply as a flow, for a driver of your own.
+        """Judge a reply as a flow, which yields the tools' checks to your own driver.
 
-        The flow asks for the tools' checks. Nothing is counted.
+        Nothing is counted.
         """
         answer = self._answer(agent, branch, exec_state, allowed_agents)
         tools = answer.terms.tools
@@ -445,10 +433,7 @@ class ValidationProcessor:
     def judge_action(
         self, action: JSONObject, agent: str | Agent, branch: Branch | None = None
     ) -> ValidationResult:
-        """Judge an action that no model wrote, such as one of a program, by what an agent may do.
-
-        Nothing is counted.
-        """
+        """Judge an action of your program as if the agent had chosen it; nothing is counted."""
         return judge_action(action, self.terms(agent, branch))
 
     def refused(
@@ -464,7 +449,7 @@ class ValidationProcessor:
         *,
         allowed_agents: Iterable[str] | None = None,
     ) -> ActionTerms:
-        """Return what a reply of an agent in a branch is judged by."""
+        """Return the terms by which an agent's reply in a branch is judged."""
         name, tools = self._known(agent)
         allowed = permitted_actions(
             self.topology,
@@ -480,12 +465,12 @@ class ValidationProcessor:
     def answer_kind(
         self, agent: str | Agent, branch: Branch | None = None, exec_state: object = None
     ) -> ActionAnswer:
-        """Return the kind of answer for a wrapped client's loop.
+        """Return the kind of answer for the loop of a wrapped client.
 
-        With it the loop makes the verdicts of :meth:`process_response`:
-        ``client.exchange(contract=answer.contract, …)`` returns ``DirectAnswer(ValidationResult)``
-        for an action, and native calls as ever. Raises what process_response does, and
-        ContractError for an agent that may do nothing.
+        ``client.exchange(contract=answer.contract, …)`` then judges like
+        :meth:`process_response`. It returns ``DirectAnswer(ValidationResult)`` for an action, and
+        tool calls as usual. Raises the errors of process_response, and ContractError for an agent
+        without a permitted action.
         """
         answer = self._answer(agent, branch, exec_state)
         allowed = answer.terms.permitted
@@ -508,7 +493,7 @@ class ValidationProcessor:
         allowed_agents: Iterable[str] | None = None,
     ) -> ActionAnswer:
         if self._locks and exec_state is None:
-            raise ContractError("lock_format needs the state of the conversation: give exec_state=")
+            raise ContractError("lock_format needs the conversation's state: pass exec_state=")
 
         name, tools = self._known(agent)
         narrowed = None if allowed_agents is None else tuple(allowed_agents)
@@ -551,11 +536,12 @@ E_co = TypeVar("E_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class ActionSteering:
-    """The words of a client's corrections when its contract asks for an action.
+    """Writes a client's corrections if its contract requires an action.
 
-    It is passed as ``wrap(…, steering=ActionSteering())``; one serves all agents. ``otherwise``
-    words other faults (in the arguments of one tool, of a reply that was cut, under another
-    contract), and all faults in the mode ``never`` of ``speaking``, which counts.
+    Pass it as ``wrap(…, steering=ActionSteering())``; one serves all agents. ``speaking`` writes
+    and counts the corrections of actions. ``otherwise`` writes the others: for the arguments of one
+    tool, for a reply that was cut, for another contract, and for all faults if the mode of
+    ``speaking`` is ``never``.
     """
 
     otherwise: Steering = TieredSteering()
@@ -563,13 +549,13 @@ class ActionSteering:
 
     @property
     def corrects(self) -> bool:
-        """Whether bad replies are corrected at all."""
+        """Whether invalid replies are corrected at all."""
         return self.speaking.mode is not SteeringMode.NEVER
 
     def opening(self, answer: ActionAnswer, *, streak: int = 0) -> str | None:
-        """Return the text to add before the first ask.
+        """Return the text to add to the first request.
 
-        There is one in the mode ``always``, or after a ``streak`` of words alone; else it is None.
+        It is None unless the mode is ``always``, or ``streak`` replies contained only text.
         """
         context = self._context(answer, (), streak)
         if streak and self.corrects:
@@ -577,7 +563,7 @@ class ActionSteering:
         return self.speaking.prompt(context)
 
     def correction(self, context: CorrectionContext) -> str:
-        """Return what to change, for the model to read: more with each tier (requirement M75)."""
+        """Return the correction for the model, with more detail at each tier (requirement M75)."""
         answer = context.contract.answer
         issues = context.issues
         cut = any(issue.remedy is Remedy.SHORTEN for issue in issues)
@@ -600,10 +586,7 @@ class ActionSteering:
 
 
 class Exchanged(Protocol):
-    """An exchange of a wrapped client.
-
-    It has the reply, every attempt, and the conversation up to the reply.
-    """
+    """An exchange: the reply, all attempts, and the conversation up to the reply."""
 
     @property
     def reply(self) -> AssistantReply: ...
@@ -616,17 +599,14 @@ class Exchanged(Protocol):
 
 
 class ExchangingClient(Protocol[E_co]):
-    """A wrapped client as far as it matters here; an async one returns an awaitable exchange."""
+    """The part of a wrapped client that is needed here; an async one returns an awaitable."""
 
     @property
     def exchange(self) -> Callable[..., E_co]: ...
 
 
 class RunningAgent(Protocol):
-    """An agent of the published form.
-
-    ``run`` returns its reply to a prompt, or an awaitable of it.
-    """
+    """An agent of the published form; ``run`` returns its reply to a prompt, or an awaitable."""
 
     def run(self, prompt: str) -> object: ...
 
@@ -677,21 +657,21 @@ def retry_with_steering(
     policy: RetryPolicy = DEFAULT_BUDGET,
     **request: object,
 ) -> ValidationResult | Awaitable[ValidationResult]:
-    """Ask through a wrapped client until the reply is an action of ``answer``'s agent.
+    """Call a wrapped client, and retry until the reply is a valid action of ``answer``'s agent.
 
-    The result is awaitable for an async client.
+    With an async client the result is awaitable.
 
-    ``answer`` is what :meth:`ValidationProcessor.answer_kind` returns; its tools are offered
-    natively. ``request`` are the keywords of ``chat.completions.create``. After the first call at
-    most ``max_retries`` corrections are sent, None for those of ``policy``, in the words of the
-    client's steering, which should be :class:`ActionSteering` (M69, M70). Every attempt is counted
-    in the processor's metrics (M114).
+    ``answer`` is the result of :meth:`ValidationProcessor.answer_kind`; its tools are declared
+    natively. ``request`` has the keywords of ``chat.completions.create``. An invalid reply is
+    retried at most ``max_retries`` times, None for the number in ``policy``. The client's steering
+    writes the corrections; it should be :class:`ActionSteering` (M69, M70). The processor's metrics
+    count every attempt (M114).
 
     In the published form, ``await retry_with_steering(agent, steering, max_retries=3, …)``, an
-    agent with ``run(…)`` is asked at most ``max_retries`` times, by ``original_prompt`` and the
+    agent's ``run(…)`` is called at most ``max_retries`` times, with ``original_prompt`` and the
     newest steering; ``validate_response`` judges its replies.
 
-    Raises what the client raises: ReplyRejected when the retries are exhausted, ReplyHalted or
+    Raises the client's errors: ReplyRejected when the retries are exhausted, ReplyHalted or
     TransportFailed. In the published form, raises ContractError when one of the two keywords is
     missing.
     """
@@ -700,7 +680,7 @@ def retry_with_steering(
     if not isinstance(answer, ActionAnswer):
         if request.keys() != {"original_prompt", "validate_response"} or None in request.values():
             raise ContractError(
-                "retry_with_steering takes a wrapped client and processor.answer_kind(agent), or "
+                "retry_with_steering needs a wrapped client and processor.answer_kind(agent), or "
                 "an agent with run(prompt), a steering, original_prompt= and validate_response="
             )
 

@@ -1,6 +1,6 @@
-"""Connections to libraries that call models themselves.
+"""Integrations with libraries that call models themselves.
 
-There is one module or package for each library, and none is imported here.
+There is one module or package for each library; none is imported here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-# what has to be installed for a top-level module, and the extra that installs it
+# the library that a top-level module belongs to, and the extra that installs it
 _NEEDED: Final = {
     **dict.fromkeys(("langgraph", "langchain_core"), ("langgraph 1.0 or newer", "langgraph")),
     **dict.fromkeys(("dbos", "psycopg", "sqlalchemy"), ("dbos 3.4 or newer", "durable")),
@@ -23,7 +23,7 @@ _NEEDED: Final = {
 def load(module: str) -> ModuleType:
     """Import a module of an optional library.
 
-    ImportError names the extra to install when the library is missing.
+    If the library is missing, ImportError names the extra to install.
     """
     try:
         return import_module(module)

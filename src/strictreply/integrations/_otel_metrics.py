@@ -1,6 +1,6 @@
-"""The counters and histograms of an instrumented client, and what it asks its caller for them.
+"""The counters and histograms of an instrumented client, and the caller's attributes for them.
 
-No word of a model is in their attributes: of the tools only those that are declared are named.
+Their attributes never contain text of a model, and name only declared tools.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Attributes: TypeAlias = dict[str, AttributeValue]
 GivenAttributes: TypeAlias = (
     Mapping[str, AttributeValue] | Callable[[], Mapping[str, AttributeValue]]
 )
-"""What a caller adds to spans and metrics: attributes, or what returns those of one call."""
+"""The caller's attributes of spans and metrics, or a function that returns those of one call."""
 
 _ENDS = {ReplyRejected: "rejected", ReplyHalted: "halted", TransportFailed: "failed"}
 ABANDONED = "abandoned"
 
 ATTEMPT_BUCKETS = (1, 2, 3, 4, 5, 8, 12, 20)
-# as the conventions have them for gen_ai.client.operation.duration, and one more for retries
+# those of the conventions for gen_ai.client.operation.duration, and one more for retries
 SECOND_BUCKETS = tuple(0.01 * 2**doubled for doubled in range(15))
 JUDGE_BUCKETS = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 1.0)
 _CALL = re.compile(r"/tool_calls/(\d+)")
@@ -51,11 +51,11 @@ class EndedCall:
     outcome: str
     """``ok``, ``fixed``, ``observed``, ``rejected``, ``halted``, ``failed`` or ``abandoned``."""
     code: str | None
-    """The first issue of the last reply that did not fit; None when all did."""
+    """The first issue of the last invalid reply; None if all were valid."""
     tool: str | None
-    """The declared tool that the last judged reply calls first; None when it calls none."""
+    """The declared tool that the last judged reply calls first; None if it calls none."""
     attempts: int
-    """How many asks the call took."""
+    """The number of requests of the call."""
     seconds: float
     """How long it took, in seconds."""
 
@@ -67,10 +67,12 @@ class Metrics:
         counter = meter.create_counter
         histogram = meter.create_histogram
         rejected = "Tokens spent on replies that were rejected."
-        judging = "What judging a reply cost that was handed on as it came."
+        judging = "Time to judge a reply that was handed on unchanged."
 
         self._calls: Counter = counter("strictreply.calls", "{call}", "Calls, by outcome.")
-        self._attempts: Counter = counter("strictreply.attempts", "{attempt}", "Asks, by outcome.")
+        self._attempts: Counter = counter(
+            "strictreply.attempts", "{attempt}", "Requests, by outcome."
+        )
         self._issues: Counter = counter(
             "strictreply.issues", "{issue}", "Faults, by code and tool."
         )
@@ -82,7 +84,7 @@ class Metrics:
         self._per_call: Histogram = histogram(
             "strictreply.call.attempts",
             "{attempt}",
-            "Asks of one call.",
+            "Requests of one call.",
             explicit_bucket_boundaries_advisory=ATTEMPT_BUCKETS,
         )
         self._seconds: Histogram = histogram(
@@ -105,9 +107,9 @@ class Metrics:
         attributes: Attributes,
         declared: Collection[str],
     ) -> None:
-        """Count an ask, the faults of its reply, and its tokens when that was rejected.
+        """Count an attempt, the faults of its reply, and its tokens if the reply was rejected.
 
-        ``tool`` is the declared tool that the reply calls first; None when it calls none.
+        ``tool`` is the declared tool that the reply calls first; None if it calls none.
         """
         named = attributes | _named_tool(tool)
         outcome = _outcome_of_attempt(attempt)
@@ -140,12 +142,12 @@ class Metrics:
         self._unjudged.add(1, attributes | {"strictreply.unjudged.reason": why})
 
     def record_judging(self, seconds: float, ended: EndedCall, attributes: Attributes) -> None:
-        """Record what judging a reply cost that was handed on as it came."""
+        """Record the time to judge a reply that was handed on unchanged."""
         self._judging.record(seconds, attributes | _named_tool(ended.tool))
 
 
 class CallEnding:
-    """What the asks of one call say of its end."""
+    """Follows the attempts of one call, and determines how it ended."""
 
     def __init__(self, declared: Collection[str]) -> None:
         self._declared = declared
@@ -155,7 +157,7 @@ class CallEnding:
         self.attempts: int = 0
 
     def follow(self, attempt: Attempt) -> str | None:
-        """Take the next ask; return the declared tool that its reply calls first, or None."""
+        """Take the next attempt; return the declared tool that its reply calls first, or None."""
         self.attempts += 1
         self._last = attempt
         if is_unfit(attempt):
@@ -167,7 +169,7 @@ class CallEnding:
         return self._tool
 
     def ended(self, seconds: float, error: BaseException | None = None) -> EndedCall:
-        """Return how the call ended, with ``error`` or, where that is None, with a reply."""
+        """Return how the call ended: with ``error``, or with a reply if that is None."""
         outcome = self._outcome() if error is None else outcome_of(error)
         return EndedCall(outcome, self._code, self._tool, self.attempts, seconds)
 
@@ -181,39 +183,39 @@ class CallEnding:
 
 
 def outcome_of(error: BaseException) -> str:
-    """Return the outcome of a call that an error ended."""
+    """Return the outcome of a call that ended with an error."""
     ends = (outcome for kind, outcome in _ENDS.items() if isinstance(error, kind))
     return next(ends, ABANDONED)
 
 
 def tokens_of(attempt: Attempt) -> tuple[tuple[str, int], ...]:
-    """Return the tokens of an ask, by their type."""
+    """Return the tokens of an attempt, by their type."""
     usage = attempt.usage
     return ("input", usage.prompt_tokens), ("output", usage.completion_tokens)
 
 
 def is_unfit(attempt: Attempt) -> bool:
-    """Return whether a reply came that does not fit; a paused turn, which goes on, is none."""
+    """Return whether an attempt has an invalid reply; a paused turn does not count."""
     return any(issue.code != Code.REPLY_PAUSED.value for issue in attempt.issues)
 
 
 def read_attributes(given: GivenAttributes | None) -> Attributes:
-    """Return what the caller adds to this call.
+    """Return the caller's attributes of this call.
 
-    What it raises, and what no attribute can be, is logged by its type and left out.
+    An exception, and a value that cannot be an attribute, is logged by its type and left out.
     """
     found: Attributes = {}
     if given is None:
         return found
 
     with unharmed("attributes of instrument()"):
-        told = given if isinstance(given, Mapping) else given()
-        for name, value in told.items():
+        attributes = given if isinstance(given, Mapping) else given()
+        for name, value in attributes.items():
             if is_attribute(name, value):
                 found[name] = value
             else:
                 kinds = f"{type(name).__name__}: {type(value).__name__}"
-                logger.error("attributes of instrument() hold a %s; it is left out", kinds)
+                logger.error("attributes of instrument() have a %s, which is left out", kinds)
 
     return found
 
@@ -228,7 +230,7 @@ def is_attribute(name: object, value: object) -> bool:
 def _is_encodable(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:  # half of a character: a page of metrics with it is none
+    except UnicodeEncodeError:  # a lone surrogate would break the exporter
         return False
     return True
 
@@ -247,9 +249,9 @@ def _named_tool(tool: str | None) -> Attributes:
 
 
 def _first_tool(attempt: Attempt, declared: Collection[str]) -> str | None:
-    """Return the declared tool that a reply calls first, or of which it brings a part.
+    """Return the declared tool that a reply calls first, or of whose call it is a part.
 
-    None when there is no call, or one of a name that the model made up.
+    Return None if there is no call, or the model invented the name.
     """
     tool = called_tool(attempt.raw, attempt.api)
     return _scoped_tool(attempt, declared) if tool is None else _declared(tool, declared)
@@ -258,7 +260,7 @@ def _first_tool(attempt: Attempt, declared: Collection[str]) -> str | None:
 def _tool_of_issue(issue: Issue, attempt: Attempt, declared: Collection[str]) -> str | None:
     """Return the declared tool that an issue is about.
 
-    None when it is about the reply itself, or about a name that the model made up.
+    Return None if it is about the reply itself, or about a name that the model invented.
     """
     place = _CALL.match(issue.path)
     if place is None or attempt.scope is not None:

@@ -1,11 +1,11 @@
 """OpenTelemetry for wrapped clients.
 
-It records a span for each reply, a span for each ask of that reply, and metrics of what went
-wrong, what it cost and how long it took.
+It records a span for each call, a span for each request of the call, and metrics of faults, costs
+and times.
 
-Names are those of the semantic conventions for generative AI, at the version of ``SCHEMA_URL``, and
-``strictreply.…`` where these have none; docs/telemetry.md lists them. No message, argument or
-answer is recorded.
+The names are those of the semantic conventions for generative AI, at the version of ``SCHEMA_URL``;
+other names begin with ``strictreply.``. docs/telemetry.md lists them. Messages, arguments and
+answers are never recorded.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ W = TypeVar("W", bound=Wrapped[Any])
 __all__ = ["instrument"]
 
 _NAME = "strictreply"
-# as model/manifest.yaml of open-telemetry/semantic-conventions-genai has it at 67dff024, which is
-# the form that its RELEASING.md names
+# from model/manifest.yaml of open-telemetry/semantic-conventions-genai at 67dff024, in the form of
+# its RELEASING.md
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
-# values of ``gen_ai.provider.name`` by the end of a host; any other is named for the API it speaks
+# ``gen_ai.provider.name`` by the end of a host name; for other hosts the API determines it
 _PROVIDERS = {
     "amazonaws.com": "aws.bedrock",
     "api.anthropic.com": "anthropic",
@@ -82,13 +82,13 @@ ASKED = {
     **dict.fromkeys(_TOKEN_LIMITS, "gen_ai.request.max_tokens"),
     **{name: f"gen_ai.request.{name}" for name in _PARAMETERS},
 }
-# what the Messages API counts beside its input tokens
+# tokens that the Messages API does not include in its input tokens
 _CACHED = {
     "cache_read_input_tokens": "gen_ai.usage.cache_read.input_tokens",
     "cache_creation_input_tokens": "gen_ai.usage.cache_creation.input_tokens",
 }
 OF_ATTEMPT = ("number", "tier", "scope", "escalation", "lenient", "dropped_params")
-# exceptions are not recorded: they hold words of others
+# exceptions are not recorded, because their text may contain foreign text
 _QUIET: dict[str, Any] = {"record_exception": False, "set_status_on_exception": False}
 _PORTS = {"http": 80, "https": 443}
 
@@ -101,22 +101,24 @@ def instrument(
     asks: bool | None = None,
     attributes: GivenAttributes | None = None,
 ) -> W:
-    """Return a copy of a wrapped client whose replies are recorded with OpenTelemetry.
+    """Return a copy of a wrapped client whose calls are recorded with OpenTelemetry.
 
-    Without providers the global ones are used. ``asks`` says whether each ask gets a span with its
-    usage; None means where nobody else records it: not when ``create`` or a request passes what
-    another program put in its way. A client that is instrumented already is returned as it is.
+    - ``tracer_provider`` and ``meter_provider`` default to the global ones.
+    - ``asks`` says whether each request gets a span with its usage. None means only if no other
+      program records it: there is no such span if another program has patched ``create`` or the
+      way of its requests.
+    - ``attributes`` are added to all spans and metrics: a mapping of names to str, int, float or
+      bool, or a sync function that returns one and is called once for each call. If it raises or
+      returns a wrong value, the type of the error or value is logged and it is left out.
 
-    ``attributes`` are put on all spans and metrics, beside our own names: a mapping of names to
-    str, int, float or bool, or a function that takes nothing, is called once for each call, and
-    returns one. What it raises, and what is no such value, is logged by its type and left out.
+    A client that is already instrumented with the same arguments is returned unchanged.
 
-    Raises TypeError for a client that is not wrapped, and for an invalid provider (such as a
-    tracer) or mapping, ValueError for a client that is instrumented with other providers, another
-    ``asks`` or other ``attributes``, ImportError without ``strictreply[otel]``.
+    Raises TypeError for a client that is not wrapped, for a wrong provider (such as a tracer) and
+    for a wrong mapping; ValueError for a client that is already instrumented with other arguments;
+    ImportError without ``strictreply[otel]``.
     """
     if getattr(client, "observed_by", None) is None:
-        raise TypeError("instrument() takes a wrapped client: instrument(strictreply.wrap(client))")
+        raise TypeError("instrument() needs a wrapped client: instrument(strictreply.wrap(client))")
 
     _refuse_other("tracer_provider", tracer_provider, "get_tracer")
     _refuse_other("meter_provider", meter_provider, "get_meter")
@@ -137,39 +139,39 @@ def instrument(
     other = [name for name, value in given.items() if value not in (None, present.given[name])]
     if other:
         raise ValueError(
-            f"the client is instrumented already, with another {' and another '.join(other)}: "
+            f"the client is already instrumented with another {' and another '.join(other)}: "
             "instrument the client that wrap() returned instead"
         )
     return client
 
 
 def _refuse_other(name: str, provider: object, method: str) -> None:
-    """Raise TypeError for what is given as a provider, but makes no tracer or meter."""
+    """Raise TypeError for an object that is not a provider."""
     if provider is None or callable(getattr(provider, method, None)):
         return
 
     kind = "TracerProvider" if method == "get_tracer" else "MeterProvider"
     raise TypeError(
-        f"instrument() takes a {kind} as {name}=, not {type(provider).__name__}: "
-        "give the provider, not what it makes"
+        f"{name}= must be a {kind}, not {type(provider).__name__}: pass the provider, not a "
+        "tracer or meter of it"
     )
 
 
 def _refuse_attributes(attributes: object) -> None:
-    """Raise TypeError for what is neither a mapping of attributes nor a plain function."""
+    """Raise TypeError unless this is a mapping of attributes or a sync function."""
     if isinstance(attributes, Mapping):
         wrong = [value for name, value in attributes.items() if not is_attribute(name, value)]
         if wrong:
             raise TypeError(
-                "instrument() takes as attributes= names of str and values of str, int, float or "
-                f"bool; it was given a {type(wrong[0]).__name__}"
+                "the names in attributes= must be str, and the values str, int, float or bool, "
+                f"not {type(wrong[0]).__name__}"
             )
     elif attributes is not None and (
         not callable(attributes) or inspect.iscoroutinefunction(attributes)
     ):
         raise TypeError(
-            "instrument() takes a mapping as attributes=, or a function that returns one "
-            f"without being awaited, not {type(attributes).__name__}"
+            "attributes= must be a mapping, or a sync function that returns one, "
+            f"not {type(attributes).__name__}"
         )
 
 
@@ -186,7 +188,7 @@ class OpenTelemetry:
     ) -> None:
         self.trace: ModuleType = load("opentelemetry.trace")
         self._context: ModuleType = load("opentelemetry.context")
-        # what the client was instrumented with, None for what was not given
+        # the arguments of instrument(), None for those that were not given
         self.given: Mapping[str, Any] = {
             "tracer_provider": tracers,
             "meter_provider": meters,
@@ -203,7 +205,7 @@ class OpenTelemetry:
 
     @contextmanager
     def call(self, ask: CallPlan, client: object, *, seen: bool) -> Generator[ObservedCall | None]:
-        """Record one call: nothing of it where instrumentation is suppressed."""
+        """Record one call, unless instrumentation is suppressed."""
         if self._is_suppressed():
             yield None
             return
@@ -219,7 +221,7 @@ class OpenTelemetry:
         try:
             with nullcontext() if ask.base.is_stream else self.trace.use_span(span, **_QUIET):
                 yield observed
-        except GeneratorExit as error:  # of a stream: the caller left, which is not a failure
+        except GeneratorExit as error:  # the caller left a stream, which is not a failure
             ended_by = error
             observed.close(())
             raise
@@ -234,7 +236,7 @@ class OpenTelemetry:
             )
 
     def observed(self, ask: CallPlan, client: object, attempt: Attempt, *, judging: float) -> None:
-        """Record a reply that was handed on as it came, and the seconds that judging it took."""
+        """Record a reply that was handed on unchanged, and the seconds that judging it took."""
         if self._is_suppressed():
             return
 
@@ -257,8 +259,8 @@ class OpenTelemetry:
     def unjudged(self, client: object, api: str, model: str, why: str) -> None:
         """Count a reply that was handed on without a verdict.
 
-        ``why``: ``fault`` (of ours), ``request`` (nothing can be judged by it) or ``abandoned`` (a
-        stream that its caller left).
+        ``why`` is ``fault`` (a bug in strictreply), ``request`` (replies to it cannot be judged) or
+        ``abandoned`` (the caller left the stream).
         """
         if self._is_suppressed():
             return
@@ -305,7 +307,7 @@ class OpenTelemetry:
 
 @dataclass(frozen=True, slots=True)
 class CallPlace:
-    """Where a call goes, and what its caller adds to that."""
+    """The attributes of one call: its address, and those of the caller."""
 
     endpoint: JSONObject
     """The attributes of the address."""
@@ -319,7 +321,7 @@ class CallPlace:
 
 
 class ObservedCall:
-    """The asks of one call, as spans and counts."""
+    """The requests of one call, as spans and counts."""
 
     def __init__(
         self,
@@ -344,7 +346,7 @@ class ObservedCall:
 
     @contextmanager
     def asking(self, request: JSONObject) -> Generator[None]:
-        """Open the span of an ask and make it current; it is closed when the reply was judged."""
+        """Open the span of a request and make it current; judging the reply closes it."""
         if not self._is_recorded:
             yield
             return
@@ -386,9 +388,9 @@ class ObservedCall:
         self.close(_kinds(attempt))
 
     def close(self, kinds: Sequence[str] | None = None) -> None:
-        """Close the span of an ask, failed with the first of ``kinds``.
+        """Close the span of a request; if there are ``kinds``, mark it as failed with the first.
 
-        ``kinds`` is None when the ask was never judged.
+        ``kinds`` is None if the reply was never judged.
         """
         span = self._open
         self._open = None
@@ -402,7 +404,7 @@ class ObservedCall:
 
 
 def _endpoint(client: object, api: str) -> JSONObject:
-    """Return the attributes of where a client's requests go."""
+    """Return the attributes of the address of a client's requests."""
     url = urlsplit(str(getattr(client, "base_url", "")))
     host = url.hostname or ""
     ends = (end for end in _PROVIDERS if host == end or host.endswith((f".{end}", f"-{end}")))
@@ -418,7 +420,7 @@ def _model(request: Mapping[str, object]) -> str:
 
 
 def _of_response(attempt: Attempt) -> JSONObject:
-    """Return the attributes of a response, with counts of tokens only where the API gave some."""
+    """Return the attributes of a response, with counts of tokens only if the API reports them."""
     reasons = wire_named(attempt.api).reasons(attempt.raw)
     attributes = {
         "gen_ai.response.id": peek(attempt.raw, "id"),
@@ -438,20 +440,20 @@ def _of_response(attempt: Attempt) -> JSONObject:
 
 
 def _kinds(attempt: Attempt) -> list[str]:
-    """Return what went wrong with an ask: the codes of its issues, or the kind of its failure."""
+    """Return the codes of an attempt's issues, or the kind of its failure."""
     codes = [issue.code for issue in attempt.issues]
     return codes or re.findall(r"^\w+", attempt.failure or "")
 
 
 def _cached(attempt: Attempt) -> dict[str, int]:
-    """Return the tokens of a cache that are not among those of the request."""
+    """Return the cache's tokens, which the request's tokens do not include."""
     usage = peek(attempt.raw, "usage")
     counts = {name: peek(usage, name) for name in _CACHED} if attempt.api == "messages" else {}
     return {name: count for name, count in counts.items() if type(count) is int and count > 0}
 
 
 def _of_attempt(attempt: Attempt) -> JSONObject:
-    """Return the attributes of the outcome of an ask, without those that say nothing."""
+    """Return the attributes of an attempt's outcome, without empty ones."""
     attributes = {f"strictreply.attempt.{name}": getattr(attempt, name) for name in OF_ATTEMPT}
     attributes["strictreply.issue.codes"] = tuple(
         dict.fromkeys(issue.code for issue in attempt.issues)

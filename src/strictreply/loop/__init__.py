@@ -1,7 +1,7 @@
-"""The tool loop: runs, what happens in them, and the stores that keep them.
+"""The tool loop: runs, their events, and the stores of their sessions.
 
-A program that hosts the loop itself, as a durable one does, makes :class:`RunSettings`, drives
-:func:`run_flow`, and answers its effects by :func:`perform` or from its own records.
+To host the loop yourself, as a durable engine does, make :class:`RunSettings`, drive
+:func:`run_flow`, and answer its effects with :func:`perform` or from your own records.
 """
 
 from __future__ import annotations

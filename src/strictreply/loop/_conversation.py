@@ -19,8 +19,8 @@ from strictreply.loop.values import AgentToolCallResult
 Plain = TypeVar("Plain")
 
 _MESSAGES_FORM: Final = (
-    "give messages: a text, or the conversation with the user's turn last, each turn a mapping of "
-    "plain JSON or the SDK's own message"
+    "messages must be a text, or a list of messages that ends with the user's; each message is a "
+    "dict of plain JSON or a message of the SDK"
 )
 
 

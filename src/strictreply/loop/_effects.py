@@ -21,9 +21,9 @@ Used = TypeVar("Used")
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """Effect: ask for the next reply, answered with :class:`AcceptedReply` or an error.
+    """Effect: request the next reply. The event is :class:`AcceptedReply`, or an error.
 
-    ``is_first`` holds until a tool is called.
+    ``is_first`` is true until the turn has called a tool.
     """
 
     messages: list[Message] = field(repr=False)
@@ -32,7 +32,7 @@ class AskModel:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedReply(Generic[A_co]):
-    """A reply that fits: the assistant's turn for the transcript, the typed reply, and its cost."""
+    """A valid reply: the assistant's message for the transcript, the typed reply, and its cost."""
 
     message: Message = field(repr=False)
     reply: AssistantReply[A_co]
@@ -51,7 +51,7 @@ class RunTool(NamedTuple):
 class RunTools:
     """Effect: run the calls of one reply, several at a time.
 
-    It is answered with a ToolOutcome for each, in order.
+    The event is a tuple with a ToolOutcome for each call, in order.
     """
 
     runs: tuple[RunTool, ...]
@@ -59,14 +59,14 @@ class RunTools:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """The result of a call; ``error`` is what the tool raised, or its timeout, None for neither."""
+    """The result of a call; ``error`` is the tool's exception or its timeout, or None."""
 
     result: AgentToolCallResult
     error: Exception | None = None
 
     @property
     def is_broken(self) -> bool:
-        """Whether the tool failed otherwise than by a ToolError, which is meant for the model."""
+        """Whether the tool failed with another exception than a ToolError."""
         return self.error is not None and not isinstance(self.error.__cause__, ToolError)
 
 
@@ -78,10 +78,11 @@ class EffectRaised:
 
 
 Effect: TypeAlias = AskModel | RunTools | Callable[[SessionStore], object]
-"""What the loop wants done; a function uses the session store."""
+"""What the loop asks its driver to do; a function is called with the session store."""
 Event: TypeAlias = object
-"""What answers an effect: AcceptedReply, a tuple of ToolOutcome, what the function returned; or
-EffectRaised.
+"""The result of an effect: AcceptedReply, a tuple of ToolOutcome, or what the function returned.
+
+If the effect raised, the event is EffectRaised.
 """
 
 
@@ -92,7 +93,7 @@ def result_of(effect: RunTools) -> Generator[Effect, Event, tuple[ToolOutcome, .
 @overload
 def result_of(effect: Callable[[SessionStore], Used]) -> Generator[Effect, Event, Used]: ...
 def result_of(effect: Effect) -> Generator[Effect, Event, object]:
-    """Have an effect performed, and return its result; raise here what it raised."""
+    """Yield an effect, and return its result or raise its error."""
     event = yield effect
     if isinstance(event, EffectRaised):
         raise event.error

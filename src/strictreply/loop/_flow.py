@@ -1,32 +1,25 @@
-"""The loop: ask the model, run the tools that it calls, ask again, until there is an answer.
+"""The loop: request a reply, run the tools that it calls, and repeat until there is an answer.
 
 The loop does no I/O: it yields effects (:data:`Effect`) and is sent events (:data:`Event`). So one
-loop serves sync and async runs, streams, and durable runs that are played again from records.
+loop serves sync and async runs, streams, and durable runs that are replayed from records.
 
-Each effect is answered by one event; whatever it is, an event may be EffectRaised, which ends the
-run at this step.
+Each effect gets one event. Any event may be EffectRaised, which ends the run at this step.
 
-=============  ====================  =============================================================
-effect         event                 what follows
-=============  ====================  =============================================================
-use of store   what it returned      Opening. A new conversation needs none. The next turn of one
-                                     reads its session and its last turn; then AskModel. A turn that
-                                     waits for its client reads both and claims the calls: then
-                                     RunTools for each that was approved, between two uses that keep
-                                     that it begins and what it returned; then AskModel
-AskModel       AcceptedReply                 The end, when the reply is an answer, or when all of
-its calls
-                                     wait for the client. Else RunTools with the calls that are run
-                                     here; or at once AskModel, when each repeats too often
-RunTools       tuple[ToolOutcome]    AskModel with the results; the end, when other calls of the
-                                     reply wait for the client
-use of store   nothing               The end: the turn is saved, as one piece. Or, of a run that
-                                     failed or was cancelled, its claim is released
-=============  ====================  =============================================================
+- *The opening* uses the store. A new conversation needs nothing from it. The next turn of a
+  conversation reads the session and its last turn. A turn that waits for its client reads both and
+  claims the calls; then each approved call is run by RunTools, and the store keeps first that the
+  call begins and then its result. AskModel follows.
+- *AskModel* gets an AcceptedReply. The run ends if the reply is an answer, or if all of its calls
+  wait for the client. Otherwise RunTools follows with the calls that are run here; if each of them
+  repeats too often, AskModel follows immediately.
+- *RunTools* gets a tuple of ToolOutcome. The run ends if other calls of the reply wait for the
+  client; otherwise AskModel follows with the results.
+- *The end* uses the store: it saves the turn as one piece. If the run failed or was cancelled, it
+  releases the claim instead.
 
-A run goes through steps (:class:`PipelineStep`), which its trace lists. Each makes a new
-:class:`Progress` of the one before; a step that does not complete leaves nothing. Between two steps
-the run may be cancelled, and a :class:`RunObserver` may refuse what one left or the next one gets.
+A run goes through steps (:class:`PipelineStep`), which its trace lists. Each step makes a new
+:class:`Progress` from the previous one; a step that does not complete leaves nothing. Between two
+steps the run may be cancelled, and a :class:`RunObserver` may refuse the state there.
 """
 
 from __future__ import annotations
@@ -90,12 +83,13 @@ from strictreply.loop.values import (
 
 
 def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[Progress]]:
-    """Take a run to its end: an answer, calls that wait for the client, a failure, or a stop.
+    """Drive a run to its end: an answer, calls that wait for the client, a failure, or a stop.
 
-    A turn that completed, or waits for the client, is saved in one piece. A run that failed or was
-    cancelled leaves the store as it was: the client may send its results again. One that completed
-    and could not be saved has failed with what the store raised, and keeps its state. Raises
-    InvokeFailed for a request of no type.
+    A turn that completed, or waits for the client, is saved as one piece. A run that failed or was
+    cancelled leaves the store unchanged, so the client may send its results again. If a completed
+    run cannot be saved, it fails with the store's error, and its state is in the result.
+
+    Raises InvokeFailed for a request that has no type.
     """
     kind = type_of(run.request)
     if isinstance(kind, InvokeResult):
@@ -118,7 +112,7 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[Progress]]:
 
             manifest = _take_calls(run, state.turn, messages, asked)
             state = replace(state, turn=_with_calls(run, state.turn, manifest), manifest=manifest)
-            _refuse_endless(run, state.turn)  # the model would not be asked again with the results
+            _refuse_endless(run, state.turn)  # before running tools whose results it cannot send
 
             here = [one for one in manifest.tool_calls if not one.requires_client_execution]
             if not here:
@@ -136,7 +130,7 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[Progress]]:
         run.enter(PipelineStep.RESPONSE_BUILDER, state)
         state = replace(state, response=_build_response(state))
         run.enter(None, state)
-    except Exception as error:  # noqa: BLE001 - of a step, of a check or of a store
+    except Exception as error:  # noqa: BLE001 - raised by a step, a check or the store
         end = run.failed(error)
         if run.claiming is not None:
             yield run.release
@@ -149,7 +143,7 @@ def run_flow(run: RunLoop) -> Generator[Effect, Event, WalkEnd[Progress]]:
 
 
 def _open(run: RunLoop) -> Generator[Effect, Event, Progress]:
-    """Begin a conversation, its next turn, or go on with the turn that waits for the client."""
+    """Begin a conversation or its next turn, or continue the turn that waits for the client."""
     state = Progress()
     run.enter(PipelineStep.REQUEST_HANDLER, state)
 
@@ -183,7 +177,7 @@ def _open(run: RunLoop) -> Generator[Effect, Event, Progress]:
 
 
 def _new_session(run: RunLoop, state: Progress) -> Progress:
-    """Begin a session with the caller's messages, and its first turn with the last of them."""
+    """Begin a session with the caller's messages; the last of them begins its first turn."""
     request = run.request
     *before, last = request.messages
     session = Session(
@@ -198,13 +192,13 @@ def _new_session(run: RunLoop, state: Progress) -> Progress:
 
 
 def _begin_next_turn(run: RunLoop, state: Progress) -> Generator[Effect, Event, Progress]:
-    """Go on with a session, in a new turn."""
+    """Continue a session with a new turn."""
     session = yield from _restore_session(run)
     last = yield from result_of(lambda store: store.turn(session.id, session.last_turn_id))
 
     messages: list[Message] = []
     if last is not None and last.waiting is not None:
-        # Nobody went on with it: what the model wrote and what was run is kept.
+        # That turn was never continued: keep the model's calls and the results so far.
         limit = run.policy.max_result_chars
         results = {result.tool_call_id: result for result in last.waiting.tool_call_results}
         for call in last.waiting.pending:
@@ -218,12 +212,12 @@ def _begin_next_turn(run: RunLoop, state: Progress) -> Generator[Effect, Event, 
 
 
 def _restore_waiting_turn(run: RunLoop, state: Progress) -> Generator[Effect, Event, Progress]:
-    """Go on with the turn that waits for the client."""
+    """Continue the turn that waits for the client."""
     request = run.request
     session = yield from _restore_session(run)
     turn = yield from result_of(lambda store: store.turn(request.session_id, request.turn_id))
     if turn is None:
-        message = "no turn of this session has this id"
+        message = "this session has no turn with this id"
         raise _not_restored(InvokeCode.NOT_FOUND, message, "turn_id")
 
     return replace(state, session=session, turn=replace(turn, waiting=None))
@@ -234,8 +228,8 @@ def _restore_session(run: RunLoop) -> Generator[Effect, Event, Session]:
     session = yield from result_of(lambda store: store.session(request.session_id))
     if session is None or (session.org, session.user) != (request.org, request.user):
         message = (
-            "no session has this id in this store; "
-            "a session of another process needs a shared store"
+            "this store has no session with this id; "
+            "to continue a session of another process, use a shared store"
         )
         raise _not_restored(InvokeCode.NOT_FOUND, message, "session_id")
 
@@ -250,7 +244,7 @@ def _not_restored(code: InvokeCode, message: str, member: str) -> InvokeFailed:
 
 
 def _resolve_results(run: RunLoop, state: Progress) -> Generator[Effect, Event, Progress]:
-    """Claim the calls that wait, give each the client's result, and run those approved."""
+    """Claim the waiting calls, add the client's results, and run the approved calls."""
     request = run.request
     turn = state.turn
 
@@ -262,15 +256,15 @@ def _resolve_results(run: RunLoop, state: Progress) -> Generator[Effect, Event, 
         raise InvokeFailed((claim,))
 
     run.claim = claim
-    # The results of approved calls are left out: a client that tries again decides on all of
-    # them again.
+    # Leave out the results of approved calls: a client that tries again decides on all of them
+    # again.
     decided = {call.tool_call_id for call in claim.manifest.tool_calls if call.needs_approval}
     earlier = claim.manifest.tool_call_results
     others = tuple(result for result in earlier if result.tool_call_id not in decided)
     waiting = replace(claim.manifest, tool_call_results=others)
     answered = answered_manifest(waiting, request, turn)
 
-    # The reply was judged by its own request's demands.
+    # The reply was already judged against the demands of its own request.
     as_judged = run.contract.replace(choice="auto", parallel=True)
     verdict = judge_opened(as_judged, Opened(run.replay.read(turn.messages[-1])))
     if isinstance(verdict, Invalid):
@@ -288,7 +282,7 @@ def _run_approved(
 ) -> Generator[Effect, Event, ToolCallManifest]:
     """Replace decisions by results.
 
-    The store keeps that a call begins, then its result: no call runs twice.
+    The store records that a call begins, and then its result, so that no call runs twice.
     """
     limit = run.policy.max_result_chars
     ran = {result.tool_call_id: result for result in claim.manifest.tool_call_results}
@@ -307,7 +301,7 @@ def _run_approved(
         marked = ran | {call.tool_call_id: call.failed("Interrupted", limit=limit)}
         started = replace(claim, manifest=with_results(claim.manifest, marked))
         yield from result_of(methodcaller("keep", started))
-        run.claim = started  # not before: a call that could not be marked was not begun
+        run.claim = started  # only now: a call that could not be recorded was not begun
 
         ran |= yield from _run_calls(run, [call])
         run.claim = replace(claim, manifest=with_results(claim.manifest, ran))
@@ -317,7 +311,7 @@ def _run_approved(
 
 
 def _reminders(run: RunLoop, turn: Turn) -> list[Message]:
-    """Return what the model is told beside the conversation: of calls that repeat, of the end."""
+    """Return the reminders for the model: of repeated calls, and of the turn's last reply."""
     if not turn.tool_calls:
         return []
 
@@ -337,7 +331,7 @@ def _reminders(run: RunLoop, turn: Turn) -> list[Message]:
 def _with_answer(
     run: RunLoop, state: Progress, asked: AcceptedReply, reply: DirectAnswer
 ) -> Progress:
-    """Note the answer."""
+    """Return the state with the answer."""
     run.replies.append(asked)
     turn = with_messages(state.turn, [reply_message(asked.message, reply, run.replay)])
 
@@ -345,7 +339,7 @@ def _with_answer(
         state,
         turn=replace(turn, iterations=turn.iterations + 1),
         answer=answer_text(reply),
-        # Of the turn, as far as this process asked.
+        # The tokens of this process's requests in the turn.
         usage=asdict(reduce(add, [one.usage for one in run.replies])),
     )
 
@@ -353,9 +347,9 @@ def _with_answer(
 def _take_calls(
     run: RunLoop, turn: Turn, messages: Sequence[Message], asked: AcceptedReply
 ) -> ToolCallManifest:
-    """Note a reply, and return its calls.
+    """Record a reply, and return its calls.
 
-    The client answers those of tools without a function or that need approval.
+    The client answers the calls of tools without a function, and calls that need approval.
     """
     earlier = {*run.replay.ids(messages), *[call.tool_call_id for call in turn.tool_calls]}
     run.calls = with_ids(asked.reply, f"{turn.id}-{turn.iterations}", taken=earlier)
@@ -395,7 +389,7 @@ def _take_calls(
 
     manifest = ToolCallManifest(tool_calls=tuple(made))
     if not is_sound and (errors := call_errors(manifest)):
-        raise InvokeFailed(errors)  # before anything is run
+        raise InvokeFailed(errors)  # before any tool runs
     return manifest
 
 
@@ -412,7 +406,7 @@ def _with_calls(run: RunLoop, turn: Turn, manifest: ToolCallManifest) -> Turn:
 def _run_calls(
     run: RunLoop, wanted: Sequence[AgentToolCall]
 ) -> Generator[Effect, Event, dict[str, AgentToolCallResult]]:
-    """Run calls but those that repeat too often, and return the results of all by id."""
+    """Run the calls that do not repeat too often, and return the results of all by id."""
     results: dict[str, AgentToolCallResult] = {}
     names: set[str] = set()
     for one in wanted:
@@ -435,13 +429,13 @@ def _run_calls(
 
 
 def _count_failure(run: RunLoop, one: RunTool, outcome: ToolOutcome) -> None:
-    """Raise AbortRun when a tool has failed too often in a row."""
+    """Raise AbortRun when a tool has too many consecutive failures."""
     tool = one.tool
     limit = run.policy.max_tool_failures if tool.max_failures is None else tool.max_failures
     if limit is None:
         return
 
-    # By the result: a durable run reads it from its database, where no exception is kept.
+    # Look at the result, because a durable run's database has no exceptions.
     failures = run.failures.get(tool.name, 0) + 1 if outcome.result.is_failure else 0
     run.failures[tool.name] = failures
     if failures >= limit:
@@ -455,10 +449,7 @@ def _results_of(run: RunLoop, manifest: ToolCallManifest) -> list[Message]:
 
 
 def _refuse_endless(run: RunLoop, turn: Turn) -> None:
-    """Raise where the turn may not ask again.
-
-    That is IterationsExceeded (requirement P68), or ReplyHalted for tokens.
-    """
+    """Raise IterationsExceeded (P68) or ReplyHalted if the turn may make no further request."""
     if turn.iterations >= run.policy.max_iterations:
         raise IterationsExceeded(run.policy.max_iterations)
 
@@ -474,7 +465,7 @@ def _refuse_endless(run: RunLoop, turn: Turn) -> None:
 
 
 def _build_response(state: Progress) -> AgentResponse:
-    """Build what the client gets."""
+    """Build the response for the client."""
     response = partial(
         AgentResponse,
         session_id=state.session.id,
@@ -489,7 +480,7 @@ def _build_response(state: Progress) -> AgentResponse:
 
 
 def _save(run: RunLoop, state: Progress, store: SessionStore) -> None:
-    """Keep the end of a turn, which completed or waits for the client."""
+    """Save the turn, which completed or waits for the client."""
     ended = state.turn.messages if state.answer is not None else ()
     session = replace(state.session, messages=state.session.messages + ended)
     store.save(session, state.turn, waiting=state.manifest, consumed=run.claim)
@@ -505,14 +496,14 @@ def with_ids(
 ) -> tuple[ToolCall, ...]:
     """Return the calls of a reply, each with an id that is not ``taken``.
 
-    That is the provider's id, or in the text channel one made from ``stem``.
+    The id is the provider's; in the text channel it is made from ``stem``.
     """
     calls = list(reply.calls)
     used = taken | {str(call.id) for call in calls}
 
     for index, call in enumerate(calls):
         id_ = call.id or f"{stem}-{index}"
-        # Some servers count anew, and a late result must not match it.
+        # Some servers start to count again, and a late result must not match the new call.
         if id_ in taken:
             id_ = next(one for number in count(2) if (one := f"{id_}-{number}") not in used)
         calls[index] = replace(call, id=id_)

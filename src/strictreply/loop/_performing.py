@@ -1,6 +1,6 @@
-"""Performing the effects of a turn, sync or async: asks, runs of tools, and uses of the store.
+"""Performing the effects of a turn, sync or async: requests, tool calls, and uses of the store.
 
-Each failure of a tool is a result.
+Each failure of a tool becomes a result.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ GroupResult = TypeVar("GroupResult")
 
 _Task: TypeAlias = tuple[Callable[[], Any], Future[Any]]
 
-_IDLE: Final[list[SimpleQueue[_Task]]] = []  # the inbox of each thread that has nothing to do
+_IDLE: Final[list[SimpleQueue[_Task]]] = []  # the inbox of each idle thread
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_IDLE.clear)  # a child has none of these threads
 
 
 def in_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
-    """Work in a thread that does not keep the program alive, with the caller's context.
+    """Run a function in a daemon thread, with the caller's context.
 
-    An exit that it raises is for the caller.
+    Whatever it raises, an exit too, is raised to the caller.
     """
     future: Future[ThreadResult] = Future()
-    future.set_running_or_notify_cancel()  # from here on nobody who stops waiting can cancel it
+    future.set_running_or_notify_cancel()  # from now on a caller that stops waiting cannot cancel
 
     task = (partial(contextvars.copy_context().run, work), future)
     try:
@@ -91,10 +91,10 @@ def _serve(task: _Task | None) -> None:
         run, future = task
         try:
             settle = partial(future.set_result, run())
-        except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+        except BaseException as error:  # noqa: BLE001 - raised to the caller that waits
             settle = partial(future.set_exception, error)
 
-        _IDLE.append(inbox)  # before anybody is told, who may have more to do at once
+        _IDLE.append(inbox)  # before the caller gets the result and may have more work
         settle()
         del task, run, future, settle  # an idle thread keeps nothing alive
         task = _next_of(inbox)
@@ -107,16 +107,13 @@ def _next_of(inbox: SimpleQueue[_Task]) -> _Task | None:
 
     try:
         _IDLE.remove(inbox)
-    except ValueError:  # somebody has taken it at this moment
+    except ValueError:  # another thread has just taken it
         return inbox.get()
     return None
 
 
 async def finished_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
-    """Work in a thread, and wait for its end even when cancelled meanwhile.
-
-    What it does is then known to be done.
-    """
+    """Run a function in a thread, and wait for its end even when cancelled meanwhile."""
     future = asyncio.wrap_future(in_thread(work))
     try:
         return await asyncio.shield(future)
@@ -131,9 +128,9 @@ logger = logging.getLogger("strictreply")
 def perform(
     settings: RunSettings, tools: ToolRunner, sessions: SessionStore, effect: Effect
 ) -> Event:
-    """Perform an effect of a run with a sync client.
+    """Perform an effect of a run with a sync client, and return the event.
 
-    An error is a value, for the turn to settle what it has begun.
+    An error is returned as EffectRaised, so that the turn can release its claim.
     """
     match effect:
         case RunTools(runs=runs):
@@ -155,7 +152,7 @@ def perform(
 
                 return asked_of(stream.exchange)
             except Exception as error:  # noqa: BLE001
-                # The turn gives back what it has claimed, and raises it again.
+                # The turn releases its claim, and raises the error again.
                 return EffectRaised(error)
         case use:
             return _used(sessions, use)
@@ -187,34 +184,34 @@ async def aperform(
                             tools.tell(event)
 
                 return asked_of(stream.exchange)
-            except Exception as error:  # noqa: BLE001 - as in the twin
+            except Exception as error:  # noqa: BLE001 - as in perform()
                 return EffectRaised(error)
-        case use if type(sessions) is MemorySessionStore:  # which waits for nothing
+        case use if type(sessions) is MemorySessionStore:  # it never blocks for long
             return _used(sessions, use)
         case use:
             return await finished_in_thread(partial(_used, sessions, use))
 
 
 def request_of(effect: AskModel, settings: RunSettings) -> JSONObject:
-    """Return the keywords of one ask.
+    """Return the keywords of one request.
 
-    A choice of tools that demands a call is only for the turn's first ask.
+    Only the turn's first request keeps a ``tool_choice`` that demands a call.
     """
     sent = settings.keywords if effect.is_first else settings.wire.undemanding(settings.keywords)
     return {**sent, settings.wire.replay.keyword: effect.messages}
 
 
 def asked_of(exchange: Exchange) -> AcceptedReply:
-    """Return what a turn needs of an exchange."""
+    """Return the accepted reply of an exchange."""
     first, *others = exchange.attempts
     usage = exchange.usage if others else first.usage
     return AcceptedReply(exchange.transcript[-1], exchange.reply, usage, exchange.attempts)
 
 
 def _used(sessions: SessionStore, use: Callable[[SessionStore], object]) -> Event:
-    """Use the store.
+    """Use the store; return an exception as EffectRaised with one of our errors.
 
-    What it raises is returned, as one of our errors: a program's own store may raise anything.
+    A program's own store may raise anything.
     """
     try:
         return use(sessions)
@@ -226,10 +223,10 @@ def _used(sessions: SessionStore, use: Callable[[SessionStore], object]) -> Even
 
 @dataclass(frozen=True, slots=True)
 class ToolRunner:
-    """Runs calls as ``policy`` bounds them, and calls ``tell`` when each begins and ends.
+    """Runs calls within the bounds of ``policy``, and calls ``tell`` when each begins and ends.
 
-    ``hears`` is who is told of a tool that failed, for the log. A ToolError is the model's to read
-    wherever calls are run.
+    ``hears`` ends the log message about a tool that failed: it says who gets the error. The model
+    always gets the message of a ToolError.
     """
 
     policy: LoopPolicy
@@ -239,7 +236,7 @@ class ToolRunner:
     def run_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
         """Run calls, and return their outcomes in the same order.
 
-        A thread is left behind when its time is up.
+        When a call's time is up, its thread runs on and its result is discarded.
         """
         if len(runs) == 1 and self.limit(runs[0]) is None:  # in the caller's own thread
             return (self.told(runs[0], self.run_one(runs[0])),)
@@ -273,9 +270,9 @@ class ToolRunner:
         return tuple(outcomes[index] for index in range(len(runs)))
 
     async def arun_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
-        """Run calls like :meth:`run_all`, awaiting.
+        """Run calls like :meth:`run_all`, awaiting async tools.
 
-        Tools that are not async run in threads, which needs asyncio.
+        Sync tools run in threads, which needs asyncio.
         """
         if len(runs) == 1 and not runs[0].tool.is_async:  # no code of the tool's runs in this task
             return (self.told(runs[0], await self._arun(runs[0])),)
@@ -309,12 +306,12 @@ class ToolRunner:
                     value = await asyncio.wrap_future(in_thread(partial(_begun, run)))
 
                 if inspect.isawaitable(value):
-                    # an async function behind a decorator that is not: its code runs in this task
+                    # a sync decorator returned the coroutine of an async function: await it here
                     rest = finish_call(run.tool, value, call_id=run.call.id)
                     (value,) = await _gathered([partial(_awaited, run, rest)])
         except ToolExecutionError as error:
             return self._failed(run, error, start)
-        except TimeoutError as error:  # what the tool itself raises comes as a ToolExecutionError
+        except TimeoutError as error:  # the tool's own errors arrive as ToolExecutionError
             return self.expired(run, error)
 
         return self._returned(run, value, start)
@@ -322,7 +319,7 @@ class ToolRunner:
     def _returned(self, run: RunTool, value: object, start: float) -> ToolOutcome:
         """Make the outcome of a call that returned.
 
-        What JSON cannot hold is a mistake of the tool's code, of which the model learns no more.
+        A value that is not JSON is a mistake in the tool's code; the model gets no details of it.
         """
         signal = signal_of(run.call.tool, value)
         if signal is not None:
@@ -350,15 +347,12 @@ class ToolRunner:
         return self.policy.tool_timeout if run.tool.timeout is None else run.tool.timeout
 
     def _failed(self, run: RunTool, error: ToolExecutionError, start: float) -> ToolOutcome:
-        """Make the outcome of a call whose tool raised.
-
-        Only a ToolError's words are meant for the model.
-        """
+        """Make the outcome of a call whose tool raised; the model gets only a ToolError's text."""
         cause = error.__cause__ or error
         words = "the tool failed"
 
         if isinstance(cause, ToolError):
-            with suppress(Exception):  # a class of the program's own may fail even at its words
+            with suppress(Exception):  # str() of a program's own class may raise
                 words = str(cause)
 
         kind = type(cause).__name__
@@ -379,7 +373,7 @@ class ToolRunner:
 def _run_here(run: RunTool) -> Any:
     """Run the code of a call.
 
-    Nobody cancels what does not await, so a cancellation is the tool's own failure.
+    Code that does not await cannot be cancelled, so a cancellation is the tool's own failure.
     """
     try:
         return run.tool.run(run.call.args, call_id=run.call.id)
@@ -388,7 +382,7 @@ def _run_here(run: RunTool) -> Any:
 
 
 def _begun(run: RunTool) -> Any:
-    """Run the code of a call as far as it does not await, like :func:`_run_here`."""
+    """Run the sync part of a call's code, like :func:`_run_here`."""
     try:
         return begin_call(run.tool, run.call.args, call_id=run.call.id)
     except asyncio.CancelledError as error:
@@ -398,12 +392,12 @@ def _begun(run: RunTool) -> Any:
 async def _awaited(run: RunTool, result: Awaitable[Any]) -> Any:
     """Await the code of a call.
 
-    A cancellation is its own failure unless the call itself is cancelled, or too late.
+    A cancellation is the tool's failure, unless the call itself is cancelled or its time is up.
     """
     try:
         return await result
     except anyio.get_cancelled_exc_class() as error:
-        # In anyio, a scope around us is cancelled.
+        # An anyio scope around this code is cancelled.
         if anyio.current_effective_deadline() == -math.inf:
             raise
         raise _cancelled_itself(run, error) from error
@@ -414,8 +408,8 @@ async def _gathered(
 ) -> tuple[GroupResult, ...]:
     """Await jobs together, and return their results in the same order.
 
-    What one of them lets through is raised bare: an exit, a framework's signal, or what a listener
-    raised.
+    An exception of one of them, such as an exit or a framework's signal, is raised by itself, not
+    in a group.
     """
     results: dict[int, GroupResult] = {}
 

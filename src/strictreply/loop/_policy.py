@@ -14,7 +14,7 @@ from strictreply.core.arguments import IN_POLICIES, helpful, is_count, is_durati
 from strictreply.loop._result_texts import RESULT_CHARS
 from strictreply.loop.values import AgentToolCall
 
-# Six bytes a character at worst stay within the limits of a reply.
+# At six bytes a character, the worst case, this stays within the limits of a reply.
 MOST_RESULT_CHARS: Final = 150_000
 
 _NO_TOOLS: Final[Mapping[str, Tool]] = {}
@@ -32,31 +32,31 @@ class LoopPolicy:
     max_iterations: int = 8
     """Most requests to the model in one turn (requirement P68)."""
     warn_at: int = 2
-    """Number of equal calls in a turn at which the call is run with a warning.
+    """Number of equal calls in a turn from which the model is warned.
 
-    Calls are equal when their names and arguments are; calls of ``repeatable`` tools are never
+    Calls are equal if their names and arguments are equal. Calls of ``repeatable`` tools are not
     counted.
     """
     suppress_at: int = 3
     """Number of equal calls in a turn from which calls are not run.
 
-    The model gets a note in place of the result (requirement P72).
+    The model gets a note instead of the result (requirement P72).
     """
     concurrency: int = 4
     """Most calls of one reply that run at the same time."""
     tool_timeout: float | None = None
-    """Seconds for a tool that has no timeout of its own; None for no limit."""
+    """Seconds for a tool without a timeout of its own; None for no limit."""
     max_result_chars: int = RESULT_CHARS
-    """Characters after which a result is cut."""
+    """Most characters of a result; a longer one is cut."""
     max_tokens_total: int | None = None
-    """Tokens of a run's attempts after which it ends; None for no bound.
+    """Tokens of a run's attempts after which it ends; None for no limit.
 
-    A continuation has a count of its own.
+    A continuation starts a new count.
     """
     max_tool_failures: int | None = None
-    """Failures of one tool in a row, whatever its arguments, that end the run.
+    """Consecutive failures of one tool, with any arguments, that end the run with AbortRun.
 
-    It ends with :class:`AbortRun`; the tool's own ``max_failures`` goes before; None for no bound.
+    The tool's own ``max_failures`` takes precedence. None for no limit.
     """
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class LoopPolicy:
     ) -> list[tuple[AgentToolCall, bool]]:
         """Return each call with whether it is suppressed.
 
-        That depends on the turn's ``earlier`` calls, and on those of ``calls`` before it.
+        The turn's ``earlier`` calls count, and the ones in ``calls`` before it.
         """
         before = list(earlier)
         asked = list(calls)
@@ -117,10 +117,7 @@ class LoopPolicy:
     def repeated(
         self, calls: Iterable[AgentToolCall], *, tools: Mapping[str, Tool] = _NO_TOOLS
     ) -> list[str]:
-        """Return the names of the tools that were called too often with the same arguments.
-
-        That is ``warn_at`` times or more.
-        """
+        """Return the tools that were called with the same arguments ``warn_at`` times or more."""
         made = list(calls)
         if len(made) < self.warn_at:  # as in most turns
             return []

@@ -18,7 +18,7 @@ NOT_RUN: Final = {
     "Abandoned": "the user went on without the result of this call",
     "NotRun": "the call was not run, because an earlier one of this reply failed",
 }
-"""The words for a call without a result of its own."""
+"""The text for a call that has no result of its own, by the type of its error."""
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 

@@ -1,4 +1,4 @@
-"""The settings that runs of one kind share, and how a run is opened with them."""
+"""The settings that several runs share, and how a run is opened with them."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from strictreply.wires import wire_named
 DEFAULT_AGENT: Final = AgentContext(id="default")
 DEFAULT_LOOP: Final = LoopPolicy()
 NO_CONTEXT: Final = object()
-"""The context of runs that have none: None may be one."""
+"""Stands for no context, because None may itself be a context."""
 
-# None of these keywords shapes a contract.
+# These keywords do not change a contract.
 _SHAPELESS: Final = frozenset({"model", "stream"})
 _NUMBERED: Final = WeakKeyDictionary[Contract[Any], Contract[Any]]()
-"""Contracts whose replies may repeat ids, by the contract that they were made of."""
+"""Contracts whose replies may repeat ids, by the contract that they were made from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """The settings of runs: with equal ones a run goes on in any process."""
+    """The settings of runs; with equal settings a run can be continued in any process."""
 
     client: StrictClient | AsyncStrictClient
-    """The client that asks the model."""
+    """The client that sends the requests."""
     keywords: JSONObject
-    """The keywords of every request, under which replies may repeat ids of earlier calls."""
+    """The keywords of every request; its contract lets replies repeat ids of earlier calls."""
     contract: Contract
-    """What replies are checked against; its tools have the context."""
+    """The contract that replies are checked against; its tools have the context."""
     wire: Wire
-    """The API that is asked."""
+    """The API of the requests."""
     policy: LoopPolicy
     """The bounds of a turn."""
     agent: AgentContext
@@ -56,7 +56,7 @@ class RunSettings:
         """Make the settings of runs whose requests have these keywords.
 
         Raises ContractError for keywords that cannot be checked, for an async tool of a sync
-        client, and for a tool that takes a context where there is none.
+        client, and for a tool that takes a context if there is none.
         """
         is_shaped = not keywords.keys() <= _SHAPELESS
         contract = client.contract_for(**keywords) if is_shaped else client.contract
@@ -64,7 +64,7 @@ class RunSettings:
             tools = tuple(tool.with_context(context) for tool in contract.tools)
             contract = contract.replace(tools=tools)
 
-        # Before anything is asked: a sync run could not await it.
+        # Before any request: a sync run could not await it.
         for tool in contract.by_name.values():
             if tool.function is not None:
                 refuse_unrunnable(tool, awaited=isinstance(client, AsyncStrictClient))

@@ -14,7 +14,7 @@ _NO_TURN: Final = Turn(id="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a run has come to, as a completed step leaves it."""
+    """The state of a run after a completed step."""
 
     session: Session = _NO_SESSION
     """The session; its id is empty until it is created or restored."""
@@ -33,7 +33,7 @@ class Progress:
     usage: JSONObject | None = None
     """The tokens of the run; None until there is an answer."""
     response: AgentResponse | None = None
-    """What the client gets; None until it is built."""
+    """The response for the client; None until it is built."""
 
     @property
     def transcript(self) -> list[Message]:

@@ -1,4 +1,4 @@
-"""A run that is under way: what it is given, and what it has done so far."""
+"""A run in progress: its settings, and what it has done so far."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _NOTHING: Final = Progress()
 
 
 class RunObserver(Protocol):
-    """Looks at each step of a run, and may refuse it: with errors the run fails there.
+    """Checks each step of a run; if it returns errors, the run fails there.
 
     It changes nothing.
     """
 
     def before(self, run: RunLoop, state: Progress) -> Sequence[InvokeError]:
-        """Return the errors of what the step of the run is about to be given."""
+        """Return the errors in the state before the run's present step."""
         ...
 
     def after(self, run: RunLoop, state: Progress) -> Sequence[InvokeError]:
-        """Return the errors of what the step of the run left; ``run.state`` is what it got."""
+        """Return the errors in the state after the step; ``run.state`` is the one before it."""
         ...
 
 
@@ -41,36 +41,36 @@ class RunLoop(StepWalk[Progress]):
     """One run of the loop."""
 
     state: Progress = _NOTHING
-    """What the last completed step left."""
+    """The state after the last completed step."""
     before: Container[PipelineStep] = frozenset()
-    """The steps that the observer looks at before: all, or none without an observer."""
+    """The steps that are checked before: all with an observer, none without."""
     behind: Container[PipelineStep] = REFUSED_BEHIND
-    """The steps behind which something may be refused: all, where there is an observer."""
+    """The steps that are checked after: all with an observer."""
     request: Envelope
     """The request as it was received."""
     contract: Contract
-    """What replies are checked against."""
+    """The contract that replies are checked against."""
     policy: LoopPolicy
     """The bounds of the turn."""
     agent: AgentContext
     """The agent that answers."""
     model: str
-    """Name of the model that is asked."""
+    """Name of the model."""
     conversation: str = "default"
     """Id of the only conversation context."""
     new_id: Callable[[], str]
     """Makes the ids of sessions and turns."""
     correlation_id: str
-    """Name of the request in logs, and of the holder of its claim."""
+    """Id of the request in logs, and the holder of its claim."""
     time_stamp: str
-    """When the request came, as ISO 8601."""
+    """When the request arrived, as ISO 8601."""
     observer: RunObserver | None = None
-    """Looks at each step; None for nobody."""
+    """Checks each step; None for no checks."""
     replay: Replay = WIRES["chat"].replay
-    """Reads and writes the turns of the conversation."""
+    """Reads and writes the messages of the conversation."""
 
     kind: AgentPipelineContextType = AgentPipelineContextType.INITIAL
-    """Whether it begins a conversation, its next turn, or goes on with one that waits."""
+    """Whether the run begins a conversation, begins its next turn, or continues a waiting turn."""
     replies: list[AcceptedReply] = field(default_factory=list)
     """The valid replies, in order."""
     calls: tuple[ToolCall, ...] = ()
@@ -78,11 +78,11 @@ class RunLoop(StepWalk[Progress]):
     suppressed: set[str] = field(default_factory=set[str])
     """Ids of the calls that repeat too often to be run."""
     claiming: tuple[str, str] | None = None
-    """Id of the manifest that is being claimed, and the claim's holder; None when none is."""
+    """Id of the manifest that the run claims, and the claim's holder; None without a claim."""
     claim: SessionClaim | None = None
-    """The claim that the run has on its manifest; None while it has none."""
+    """The run's claim on its manifest; None while it has none."""
     failures: dict[str, int] = field(default_factory=dict[str, int])
-    """Failures in a row by the name of the tool."""
+    """Consecutive failures by the name of the tool."""
 
     def __post_init__(self) -> None:
         if self.observer is not None:
@@ -94,14 +94,14 @@ class RunLoop(StepWalk[Progress]):
         return () if self.observer is None else self.observer.before(self, state)
 
     def errors_behind(self, state: Progress) -> Sequence[InvokeError]:
-        """Return what the step may not leave, or the errors that the observer finds behind it."""
+        """Return the errors in the state after the step, the loop's own or the observer's."""
         errors = errors_left(self.step, self.request, state)
         if errors or self.observer is None:
             return errors
         return self.observer.after(self, state)
 
     def release(self, store: SessionStore) -> None:
-        """Release what the run has claimed, or may have claimed when it was interrupted."""
+        """Release the claim that the run has, or may have had when it was interrupted."""
         if self.claiming is not None:
             claim = self.claim or store.claim(*self.claiming)
             if not isinstance(claim, InvokeError):

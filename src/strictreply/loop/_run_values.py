@@ -1,4 +1,4 @@
-"""The outcome of a run, the keywords that open it, and the events while it goes on."""
+"""The outcome of a run, the keywords that open it, and the events during it."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from strictreply.loop.values import (
 from strictreply.wires import WIRES
 
 _RESULT_FORM: Final = (
-    "results= holds an object for each pending call: tool_call_id and name, as the call has them, "
-    "and result_json, a JSON text; call.answered(value) makes one, and call.approved() or "
-    "call.denied() a decision"
+    "results= must be a list with one object for each pending call: the call's tool_call_id and "
+    "name, and result_json, a JSON text. Make it with call.answered(value), or for an approval "
+    "with call.approved() or call.denied()"
 )
 
 
@@ -54,7 +54,7 @@ class Run(Generic[A_co]):
     """The outcome of a run: an answer, a pause for the client, or nothing after a cancellation."""
 
     _built: AgentResponse | None
-    """What the client gets; None when the run was cancelled."""
+    """The response for the client; None when the run was cancelled."""
     transcript: list[Message] = field(repr=False)
     """The conversation so far."""
     replies: tuple[AcceptedReply[A_co], ...] = field(repr=False)
@@ -66,19 +66,19 @@ class Run(Generic[A_co]):
 
     @property
     def response(self) -> AgentResponse:
-        """What the client gets.
+        """The response for the client: an answer, or the calls that it has to answer.
 
         Raises Unanswered when the run was cancelled.
         """
         if self._built is None:
-            raise Unanswered("the run was cancelled before an answer; run its messages again")
+            raise Unanswered("the run was cancelled before it had an answer; start it again")
         return self._built
 
     @property
     def answer(self) -> A_co:
-        """The answer, a str or what the contract's ``answer`` makes.
+        """The answer: a str, or a value of the contract's ``answer`` type.
 
-        Raises Unanswered when there is none.
+        Raises Unanswered when the run is paused or was cancelled.
         """
         if self.response.kind is ResponseKind.CLIENT_TOOL_CONTINUATION:
             names = ", ".join(dict.fromkeys(call.name for call in self.pending))
@@ -86,14 +86,14 @@ class Run(Generic[A_co]):
                 "send run.response to the client, and continue with "
                 "run(client, continuation=run, results=…)"
             )
-            raise Unanswered(f"the run is paused for results of: {names}; {how}")
+            raise Unanswered(f"the run waits for results of: {names}; {how}")
 
         # a run ends by an answer, a pause or a cancellation
         return cast("DirectAnswer[A_co]", self.replies[-1].reply).answer
 
     @property
     def is_paused(self) -> bool:
-        """Whether the client has to give results or decisions before the run can go on."""
+        """Whether the run waits for results or decisions."""
         return self._built is not None and self._built.kind is ResponseKind.CLIENT_TOOL_CONTINUATION
 
     @property
@@ -108,7 +108,7 @@ class Run(Generic[A_co]):
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """Every ask of every exchange, refused replies included."""
+        """All attempts of this run, rejected replies included."""
         return tuple(attempt for asked in self.replies for attempt in asked.attempts)
 
     @property
@@ -119,23 +119,23 @@ class Run(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class AttemptMade:
-    """The model was asked once, and its reply judged."""
+    """One request was made, and its reply was judged."""
 
     attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A call is about to be run."""
+    """A tool call starts."""
 
     call: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A call was run.
+    """A tool call has ended.
 
-    ``outcome`` holds its result, and its exception, of which the model gets the type.
+    ``outcome`` has its result, and its exception if it raised one.
     """
 
     call: ToolCall
@@ -144,7 +144,7 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded(Generic[A_co]):
-    """The run has its answer, or is paused for the client: the last event of a stream."""
+    """The last event of a stream: the run has its answer, is paused, or was cancelled."""
 
     run: Run[A_co]
 
@@ -156,31 +156,25 @@ RunEvent: TypeAlias = (
 OnEvent: TypeAlias = Callable[[RunEvent], None]
 """Called with every event as it happens.
 
-Calls of one reply that run at the same time report from their own threads.
+Calls of one reply that run at the same time report their events from their own threads.
 """
 
 EarlierRun: TypeAlias = Run | AgentResponse | str
-"""A run that goes on: itself, its response, or the response as JSON.
-
-Another process may have been given the JSON.
-"""
+"""A run to continue: the run, its response, or the response as JSON from any process."""
 
 GivenResult: TypeAlias = AgentToolCallResult | Decision | Mapping[str, Any]
-"""What answers a pending call: a client's result, also as plain JSON, or the program's decision."""
+"""The answer to a pending call: a client's result, also as plain JSON, or a decision."""
 
 
 class RunKeywords(RequestKeywords, total=False):
-    """The keywords of a run: its own, and those of every exchange.
-
-    :func:`strictreply.run` explains each of its own.
-    """
+    """The keywords of a run: its own, which :func:`strictreply.run` explains, and a request's."""
 
     continuation: EarlierRun | None
     """The paused run to continue; None for a new one."""
     results: Iterable[GivenResult]
     """The results of the pending calls, one for each."""
     after: EarlierRun | None
-    """The run whose conversation goes on; None for a new conversation."""
+    """The run whose conversation is continued; None for a new conversation."""
     loop: LoopPolicy
     """The bounds of the turn."""
     sessions: SessionStore | None
@@ -192,13 +186,13 @@ class RunKeywords(RequestKeywords, total=False):
     user: str
     """User who owns the session."""
     cancel: Callable[[], bool] | None
-    """Called between two steps: whether to end the run; None never ends it."""
+    """Called between two steps; True ends the run. None never ends it."""
     on_event: OnEvent | None
-    """Called with every event; None for nobody."""
+    """Called with every event; None for no function."""
     observer: RunObserver | None
-    """Holds each step to rules, as a PipelineObserver; None for nobody."""
+    """Checks each step, for example a PipelineObserver; None for no checks."""
     context: object
-    """What parameters of the type :data:`Context` get."""
+    """The value for parameters of the type :data:`Context`."""
 
 
 def envelope_of(
@@ -213,10 +207,10 @@ def envelope_of(
 ) -> Envelope:
     """Make the envelope of a request.
 
-    Raises ContractError when the arguments do not go together.
+    Raises ContractError when the arguments contradict each other.
     """
     if continuation is None and tuple(results):
-        raise ContractError("results= answer a paused run; give it as continuation=")
+        raise ContractError("results= needs a paused run: pass it as continuation=")
 
     given = messages_of(messages, replay) if continuation is None else ()
     earlier = after if continuation is None else continuation
@@ -228,11 +222,11 @@ def envelope_of(
     if continuation is None or response is None:
         return _with_messages(envelope, given, replay)
     if messages is not None or after is not None:
-        raise ContractError("a continuation takes results=, and no messages or after=")
+        raise ContractError("with continuation= pass results=, not messages or after=")
 
     if response.kind is not ResponseKind.CLIENT_TOOL_CONTINUATION:
         raise ContractError(
-            "continuation= takes a paused run; this run has its answer: give it as after="
+            "continuation= must be a paused run, and this run has its answer: pass it as after="
         )
 
     return _with_results(envelope, results)
@@ -251,7 +245,7 @@ def _with_messages(
     )
 
 
-# A client's JSON may hold anything as ``results``.
+# A client's JSON may have any value as ``results``.
 def _with_results(envelope: Envelope, results: Any) -> Envelope:
     if not isinstance(results, Iterable):
         raise ContractError(_RESULT_FORM)
@@ -259,14 +253,14 @@ def _with_results(envelope: Envelope, results: Any) -> Envelope:
     given = tuple(cast("Iterable[GivenResult]", results))
     if not given:
         raise ContractError(
-            "a paused run is continued with results=, one for each of its pending calls"
+            "to continue a paused run pass results=, one for each of its pending calls"
         )
 
     plain = (one.result if isinstance(one, Decision) else one for one in given)
     try:
-        # Anybody may have made a client's result, so it is read as a JSON text is.
+        # A client's result comes from outside, so it is read as strictly as a JSON text.
         tool_results = tuple(AgentToolCallResult.from_json(to_json(one)) for one in plain)
-    except ValueError:  # pydantic's words would repeat what was sent
+    except ValueError:  # pydantic's message would repeat the client's text
         raise ContractError(_RESULT_FORM) from None
 
     decided = tuple(one for one in given if isinstance(one, Decision))
@@ -278,9 +272,9 @@ def _response_of(run: object) -> AgentResponse:
     if isinstance(run, str):
         try:
             return AgentResponse.from_json(run)
-        except ValueError:  # a client may have sent anything, and pydantic's words would repeat it
+        except ValueError:  # pydantic's message would repeat the client's text
             raise ContractError(
-                "not a run response: give run.response.to_json() unchanged"
+                "not the response of a run: pass run.response.to_json() unchanged"
             ) from None
 
     if isinstance(run, Run) and run.is_cancelled:
@@ -289,7 +283,7 @@ def _response_of(run: object) -> AgentResponse:
     response = run.response if isinstance(run, Run) else run
     if not isinstance(response, AgentResponse):
         raise ContractError(
-            "continuation= and after= take a Run, its response, or the response as a JSON text"
+            "continuation= and after= must be a Run, its response, or the response as a JSON text"
         )
 
     return response

@@ -1,6 +1,6 @@
-"""``run``, its twin and their streams: ask, and run tools, until there is an answer.
+"""``run``, ``arun`` and their streams: request replies and run tools until there is an answer.
 
-Tools run once the whole reply has passed (T43).
+Tools run only after the whole reply is valid (T43).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from strictreply.loop.values import AgentContext, LineStatus, PipelineStep
 
 A = TypeVar("A")
 B = TypeVar("B", default=A)
-"""The type of the answers: those of the run's own contract or format, else of the client's."""
+"""The type of the answers, by the run's own contract or format, or else by the client's."""
 
 _OPENING: Final = ("continuation", "results", "after", "org", "user")
 
@@ -79,29 +79,37 @@ def run(
     response_format: type[B] | Mapping[str, Any] | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run[B]:
-    """Run a conversation to its answer, executing the tools the model calls.
+    """Run a conversation to its answer, executing the tools that the model calls.
 
-    ``messages`` are a text or a conversation with the user's turn last; ``keywords`` go to every
-    exchange (``model`` at least). ``contract`` says what this run's replies must be in place of the
-    client's; a type as ``response_format``, what its answer must be. A tool without a function is
-    the client's: the run pauses, and is continued in any process that has its ``sessions``, with
-    ``continuation`` (the run, its response, or that as JSON) and ``results``, one for each pending
-    call; for one that needs approval a :class:`Decision`, which no client's result can be.
-    ``after`` is, in the forms of ``continuation``, a run whose conversation is continued. ``loop``
-    limits the turn. ``sessions`` None keeps this run in memory, as long as the :class:`Run` lives.
-    ``agent`` sets the agent's prompt, ``org`` and ``user`` own the session. ``cancel`` is called
-    between two steps, ``on_event`` with attempts and tool calls; ``observer``, such as a
-    :class:`~strictreply.pipeline.PipelineObserver`, may refuse a step. ``context`` is given to the
-    parameters of tools that have the type :data:`Context`.
+    ``messages`` is a text, or a list of messages that ends with the user's. The keywords of every
+    request, at least ``model``, are passed on. ``contract`` replaces the client's contract for this
+    run; a type as ``response_format`` is the type of its answer.
 
-    An exception of a tool becomes its result: the text of a :class:`ToolError`, of any other
-    exception the type; :class:`AbortRun` ends the run, and is raised with the run as far as it
-    came. Raises what :meth:`StrictClient.exchange` raises, IterationsExceeded when the turn reaches
-    no answer, InvokeFailed when the request does not follow the pipeline's rules (results that do
-    not fit the pending calls among them), and ContractError when the run cannot be opened like
-    this, as without the ``context`` that a tool takes; a paused run can then be answered again.
+    A tool without a function is executed by your client: the run pauses. To continue it, in any
+    process that has its ``sessions``, pass ``continuation`` (the run, its response, or the response
+    as JSON) and ``results``, one for each pending call. For a call that needs approval, pass a
+    :class:`Decision`; a client's result is never accepted as one. To continue the conversation of
+    an earlier run with new messages, pass that run as ``after``.
+
+    - ``loop`` limits the turn.
+    - ``sessions`` stores the session; None keeps it in memory as long as the :class:`Run` lives.
+    - ``agent`` sets the agent's prompt; ``org`` and ``user`` own the session.
+    - ``cancel`` is called between two steps, and ends the run when it returns True.
+    - ``on_event`` is called with attempts and tool calls.
+    - ``observer``, such as a :class:`~strictreply.pipeline.PipelineObserver`, may refuse a step.
+    - ``context`` is passed to the parameters of tools that have the type :data:`Context`.
+
+    An exception of a tool becomes its result: the text of a :class:`ToolError`, only the type of
+    any other exception. :class:`AbortRun` ends the run, and is raised with the run so far.
+
+    Raises the errors of :meth:`StrictClient.exchange`; IterationsExceeded when the turn ends
+    without an answer; InvokeFailed when the request breaks a rule of the pipeline, for example
+    results that do not fit the pending calls; and ContractError when the run cannot be opened, for
+    example without the ``context`` that a tool takes. A paused run can then be answered again.
     """
-    hint = "run() takes a wrapped OpenAI(), run(wrap(client), …); of AsyncOpenAI(): await arun(…)"
+    hint = (
+        "run() needs a wrapped sync client: run(wrap(OpenAI()), …); with an async one call arun()"
+    )
     if not isinstance(cast("object", client), StrictClient):
         raise ContractError(hint)
 
@@ -123,11 +131,14 @@ async def arun(
     response_format: type[B] | Mapping[str, Any] | None = None,
     **keywords: Unpack[RunKeywords],
 ) -> Run[B]:
-    """Run a conversation to its answer with an async client, on asyncio.
+    """Run a conversation like :func:`run`, with an async client on asyncio.
 
-    See :func:`run`. Sync tools run in threads.
+    Sync tools run in threads.
     """
-    hint = "arun() takes a wrapped AsyncOpenAI(), arun(wrap(client), …); of OpenAI(): run(…)"
+    hint = (
+        "arun() needs a wrapped async client: arun(wrap(AsyncOpenAI()), …); with a sync one "
+        "call run()"
+    )
     if not isinstance(cast("object", client), AsyncStrictClient):
         raise ContractError(hint)
 
@@ -152,10 +163,12 @@ def run_stream(
 ) -> Iterator[RunEvent[B]]:
     """Run a conversation like :func:`run`, and yield every event as it happens.
 
-    The last is :class:`RunEnded`. Text is shown as it arrives (:class:`Provisional`,
-    :class:`Retracted`); with ``stream=False`` only when complete. The run uses a thread of its own.
-    Closing the stream cancels it before its next step. Raises what :func:`run` raises, after the
-    events before it, and ContractError for an ``on_event`` that would have to be awaited.
+    The last event is :class:`RunEnded`. Text arrives in pieces (:class:`Provisional`,
+    :class:`Retracted`); with ``stream=False`` there are no such events. The run has its own thread.
+    Closing the stream cancels the run before its next step.
+
+    Raises the errors of :func:`run`, after the events before the error, and ContractError for an
+    async ``on_event``.
     """
     events: SimpleQueue[RunEvent[B] | BaseException] = SimpleQueue()
     closed = threading.Event()
@@ -198,7 +211,7 @@ async def arun_stream(
     """Run a conversation like :func:`arun`, and yield every event as it happens.
 
     See :func:`run_stream`. It needs asyncio. Closing the stream (``aclose``, or leaving
-    ``contextlib.aclosing``) cancels the run at once.
+    ``contextlib.aclosing``) cancels the run immediately.
     """
     keywords.setdefault("stream", True)
     events: asyncio.Queue[RunEvent[B] | BaseException] = asyncio.Queue()
@@ -229,7 +242,7 @@ async def arun_stream(
 
 
 class _OpenRun(Generic[A]):
-    """A run that is under way: its ``flow``, and what performs its effects."""
+    """A run in progress: its ``flow``, and the objects that perform its effects."""
 
     def __init__(
         self,
@@ -247,7 +260,7 @@ class _OpenRun(Generic[A]):
     ) -> None:
         refuse_foreign("run()", given, IN_RUNS)
         must_be("loop", loop, LoopPolicy, "a LoopPolicy, as in LoopPolicy(max_iterations=8)")
-        must_have("sessions", sessions, "transaction", "a store, as SQLiteSessionStore(path)")
+        must_have("sessions", sessions, "transaction", "a store, as in SQLiteSessionStore(path)")
         must_be("agent", agent, AgentContext, "an AgentContext, as in AgentContext(id=…)")
         must_have("cancel", cancel, "__call__", "a function, or None")
         must_have("on_event", on_event, "__call__", "a function of an event, or None")
@@ -258,7 +271,7 @@ class _OpenRun(Generic[A]):
             if given[name] is None:
                 del given[name]
         if given.get("tools") is not None:
-            # Every ask looks at them, and a generator yields them once.
+            # Every request reads them, and a generator yields them only once.
             given["tools"] = tuple(given["tools"])
 
         settings = RunSettings.of(client, given, policy=loop, agent=agent, context=context)
@@ -268,7 +281,7 @@ class _OpenRun(Generic[A]):
             settings = replace(settings, client=watched)
         self.settings = settings
 
-        # The store of an earlier run goes on.
+        # An earlier run's store is used again.
         for earlier in (opened.get("continuation"), opened.get("after")):
             if sessions is None and isinstance(earlier, Run):
                 sessions = earlier.sessions
@@ -285,7 +298,7 @@ class _OpenRun(Generic[A]):
         self.flow: Generator[Effect, Event, WalkEnd[Progress]] = run_flow(self.loop)
 
     def ended(self, end: WalkEnd[Progress]) -> Run[A]:
-        """Return what the run came to, or raise what failed it."""
+        """Return the run, or raise the error that it ended with."""
         if end.status is not LineStatus.FAILED:
             return self._run(end)
 
@@ -293,10 +306,10 @@ class _OpenRun(Generic[A]):
         is_of_step = any(error.code is InvokeCode.STEP_RAISED for error in end.errors)
         if cause is not None and is_of_step and end.step is PipelineStep.LLM_CLIENT:
             raise cause  # what the exchange raised, such as TypeError for a missing model
-        if cause is not None and is_control_flow(cause):  # of a check, or of a person who is asked
+        if cause is not None and is_control_flow(cause):  # raised by a check or a consultation
             raise cause
         if not isinstance(cause, StrictReplyError):
-            # Of cancel=, or of a store that returns what it should not.
+            # An error of cancel=, or of a store that returns a wrong value.
             raise InvokeFailed(end.errors, step=end.step.name) from cause
         if type(cause) is InvokeFailed:
             raise InvokeFailed(end.errors, step=end.step.name)
@@ -306,9 +319,9 @@ class _OpenRun(Generic[A]):
         raise cause
 
     def _run(self, end: WalkEnd[Progress]) -> Run[A]:
-        """Make the run as far as it came.
+        """Make the run from its last state.
 
-        Results of approved calls join the conversation after their step.
+        The results of approved calls join the conversation even if their step did not complete.
         """
         transcript = end.context.transcript
         is_resolving = end.step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER
@@ -322,9 +335,9 @@ class _OpenRun(Generic[A]):
     def release(self) -> None:
         """Release the claim of a run that was interrupted.
 
-        An exception of a step has done so already.
+        If a step raised, the claim is already released.
         """
-        # What interrupted the run is raised, and the claim lapses by itself.
+        # The interrupting exception is raised, and an unreleased claim lapses by itself.
         with unharmed("the session store"):
             self.loop.release(self.sessions)
 
@@ -336,7 +349,9 @@ def _new_id() -> str:
 def _listener(*listeners: OnEvent | None) -> OnEvent:
     given = [listener for listener in listeners if listener is not None]
     if any(map(must_be_awaited, given)):
-        raise ContractError("on_event must be a sync function; arun_stream gives events to await")
+        raise ContractError(
+            "on_event must be a sync function; for async code iterate over arun_stream()"
+        )
 
     def tell(event: RunEvent) -> None:
         for listener in given:

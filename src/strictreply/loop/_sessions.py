@@ -1,4 +1,4 @@
-"""What is kept between two requests: sessions, their turns, and manifests that wait for results."""
+"""The stores between two requests: sessions, their turns, and manifests that wait for results."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from strictreply.loop.values import (
 
 _MANIFEST: Final = "/tool_call_manifest"
 
-# Longer than any turn takes, since the next claim runs what is left again.
+# Longer than any turn takes, because the next holder runs the remaining calls again.
 CLAIM_SECONDS: Final = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionClaim(Value):
-    """The right of the request ``holder`` to answer a waiting manifest, once.
+    """The right of one request, the ``holder``, to answer a waiting manifest once.
 
     ``manifest`` has the results so far.
     """
@@ -43,9 +43,9 @@ class SessionClaim(Value):
 class SessionConflict(InvokeFailed):
     """A turn was not saved: since it began, its session was continued, or its claim was lost.
 
-    Nothing was written. ``session_id`` and ``turn_id`` name the turn that was not kept; the code of
-    its one error is SESSION_CONFLICT. ``run`` is the outcome of that turn: a
-    :class:`strictreply.Run`, None outside of a run and after unpickling.
+    Nothing was written. ``session_id`` and ``turn_id`` name the turn that was not saved; its one
+    error has the code SESSION_CONFLICT. ``run`` is the outcome of that turn, a
+    :class:`strictreply.Run`; None outside a run and after unpickling.
     """
 
     __module__ = "strictreply.loop"
@@ -61,12 +61,13 @@ class SessionConflict(InvokeFailed):
 
 
 class SessionStoreFailed(StrictReplyError):
-    """A session store could not read or store a session; the failed call has written nothing.
+    """A session store could not read or write a session; the failed call has written nothing.
 
-    ``place`` is the file, or the type of a store that has none. ``reason`` is a stable word, one of
-    :data:`REASONS`. ``cause`` is the underlying exception, None after unpickling: its text may hold
-    session data, so it is in no message and no traceback. ``run`` is the run so far, with its
-    answer if there was one: a :class:`strictreply.Run`, None outside of a run and after unpickling.
+    ``place`` is the file, or the type of a store without a file. ``reason`` is a stable word, a key
+    of :data:`REASONS`. ``cause`` is the underlying exception; None after unpickling. Its text may
+    contain session data, so messages and tracebacks leave it out. ``run`` is the run so far, a
+    :class:`strictreply.Run` with its answer if there was one; None outside a run and after
+    unpickling.
     """
 
     __module__ = "strictreply.loop"
@@ -92,34 +93,34 @@ class SessionStoreFailed(StrictReplyError):
 
 # Why a store fails: what happened, and what to do.
 REASONS: Final[Mapping[str, tuple[str, str]]] = {
-    "busy": ("is locked by another program", "try again when that has ended"),
-    "full": ("has no room left on its disk", "make room, and try again"),
+    "busy": ("is locked by another program", "try again when that program has ended"),
+    "full": ("has no space left on its disk", "free some space, and try again"),
     "read_only": (
-        "may not be written",
-        "let this process write the file and its folder, and try again",
+        "cannot be written by this process",
+        "give the process write access to the file and its folder, and try again",
     ),
     "corrupt": (
         "is damaged, or is not a session store",
-        "restore the file from a copy, or begin with a new one",
+        "restore the file from a backup, or use a new file",
     ),
     "unreachable": (
         "cannot be opened or read",
         "check that the file and its folder exist and are readable",
     ),
     "unreadable": (
-        "holds a record that cannot be read",
-        "restore the file from a copy, or delete the session",
+        "has a record that cannot be read",
+        "restore the file from a backup, or delete the session",
     ),
-    "too_big": ("does not take a record of this size", "keep less in one session"),
+    "too_big": ("cannot store a record of this size", "store less in one session"),
     "failed": ("failed", "see the error's cause"),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingManifest(Value):
-    """A manifest as a store keeps it.
+    """A manifest in a store.
 
-    ``holder`` claimed it last, at ``claimed_at`` seconds of the store's clock.
+    ``holder`` is its last claimant, and ``claimed_at`` the time of that claim by the store's clock.
     """
 
     manifest: ToolCallManifest
@@ -132,7 +133,7 @@ Record: TypeAlias = tuple[type[Value], str]
 
 
 class Records(Protocol):
-    """The texts of a store, inside one transaction, by kind and key; a dict is one."""
+    """The texts of a store in one transaction, by kind and key; a dict fits."""
 
     def get(self, record: Record, /) -> str | None: ...
 
@@ -145,11 +146,12 @@ Stored = TypeVar("Stored", bound=Value)
 
 
 class SessionStore(ABC):
-    """Keeps sessions in any place that keeps texts in transactions.
+    """Stores sessions in any place that can store texts in transactions.
 
-    A store implements ``transaction`` alone. A claim lapses after ``claim_seconds`` of ``clock``,
-    which all users of the place share. It is safe for threads and, where the place outlives one,
-    for processes. All methods are sync. A failure of the place is SessionStoreFailed.
+    A subclass implements only ``transaction``. A claim lapses after ``claim_seconds`` of ``clock``,
+    which must be the same for all users of the place. A store is safe for threads, and for
+    processes if its place is. All methods are sync. They raise SessionStoreFailed when the place
+    fails.
     """
 
     def __init__(
@@ -163,13 +165,10 @@ class SessionStore(ABC):
 
     @abstractmethod
     def transaction(self, *, writing: bool) -> AbstractContextManager[Records]:
-        """Open the records: with ``writing`` exclusively, and an exception undoes everything."""
+        """Open the records; with ``writing`` exclusively, and an exception undoes all changes."""
 
     def failure(self, error: Exception) -> SessionStoreFailed:
-        """Return the error that stands for one of the place.
-
-        Pydantic raises ValueError for an unreadable record.
-        """
+        """Return our error for an exception of the place; ValueError means an unreadable record."""
         reason = "unreadable" if isinstance(error, ValueError) else "failed"
         return SessionStoreFailed(type(self).__name__, reason, cause=error)
 
@@ -182,22 +181,21 @@ class SessionStore(ABC):
             raise
         except (PydanticSerializationError, UnicodeEncodeError):
             message = (
-                "a store cannot serialize a value or an id; give text that UTF-8 has, and values "
-                "that JSON has"
+                "a value or an id cannot be stored; use text that UTF-8 can encode, and JSON values"
             )
             raise ContractError(message) from None
         except Exception as error:  # noqa: BLE001 - anybody's database
             raise self.failure(error) from None
 
     def session(self, session_id: str) -> Session | None:
-        """Return a session as it was last saved, None when there is none."""
+        """Return a session as it was last saved; None if there is none."""
         with self._opened(writing=False) as records:
             return _read(records, Session, session_id)
 
     def turn(self, session_id: str, turn_id: str) -> Turn | None:
         """Return the last turn of a session, with the waiting calls and their results so far.
 
-        None for any other turn.
+        Return None for any other turn.
         """
         key = manifest_id(session_id, turn_id)
         with self._opened(writing=False) as records:
@@ -216,22 +214,21 @@ class SessionStore(ABC):
         waiting: ToolCallManifest | None = None,
         consumed: SessionClaim | None = None,
     ) -> None:
-        """Keep a turn's end, all of it or nothing.
+        """Save the end of a turn, all of it or nothing; a save may be repeated.
 
-        ``session.last_turn_id`` is the one that the turn began with (empty for a new session);
-        ``turn.id`` replaces it in what is kept. ``waiting`` is kept for a client's results under
-        ``manifest_id(session.id, turn.id)``; ``consumed`` is the claim that the turn went on with,
-        which ends for good. The turn before, and what waited on it, is deleted. A save may be
-        repeated.
+        ``session.last_turn_id`` is the last turn when this turn began, empty for a new session; in
+        the store ``turn.id`` replaces it. ``waiting`` has the calls that wait for the client; they
+        are stored under ``manifest_id(session.id, turn.id)``. ``consumed`` is the claim that this
+        turn answered; it cannot be used again. The previous turn and its manifest are deleted.
 
-        Raises SessionConflict when the session has moved on since, another request is answering
-        what waited on the turn before, or the claim has been lost; and ContractError when
-        the claim is one of another turn.
+        Raises SessionConflict when the session was continued meanwhile, another request is
+        answering the previous turn's manifest, or the claim was lost. Raises ContractError when the
+        claim belongs to another turn.
         """
         key = manifest_id(session.id, turn.id)
         if consumed is not None and consumed.manifest_id != key:
             raise ContractError(
-                "consumed= is the claim of another turn; pass the one that this turn continued"
+                "consumed= is the claim of another turn; pass the claim that this turn answers"
             )
 
         moved = replace(session, last_turn_id=turn.id)
@@ -244,7 +241,7 @@ class SessionStore(ABC):
             left = _left_of(entry, waiting, consumed)
 
             if (before, stored, entry) == (moved, turn, left):
-                return  # the save of a caller that lost the answer to its first try
+                return  # a repeated save, by a caller that did not learn of its first success
 
             began_with = "" if before is None else before.last_turn_id
             fresh = stored is None if consumed is None else _is_held(entry, consumed)
@@ -252,8 +249,8 @@ class SessionStore(ABC):
                 raise SessionConflict(session.id, turn.id)
 
             spent = manifest_id(session.id, began_with) if began_with not in {"", turn.id} else ""
-            # A claim on the turn before is an answer under way: this turn must not forget what it
-            # answers.
+            # A claim on the previous turn means that its answer is in progress, so its manifest
+            # must not be deleted.
             if spent and self._is_claimed(_read(records, WaitingManifest, spent)):
                 raise SessionConflict(session.id, turn.id)
 
@@ -263,11 +260,11 @@ class SessionStore(ABC):
                 records.pop((WaitingManifest, spent), None)
 
     def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
-        """Take the right to answer a waiting manifest (requirement P66).
+        """Claim a waiting manifest before its results are processed (requirement P66).
 
-        That comes before anything is done with the results. ``holder`` is a name that no other
-        request has; a claim may be repeated under the same name. The error's code is NOT_FOUND,
-        ALREADY_CONSUMED, or IN_USE while another holder's claim has not lapsed.
+        ``holder`` is a name that no other request has. The same holder may repeat a claim. The code
+        of a returned error is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while another holder's claim
+        has not lapsed.
         """
         if not holder:
             raise ContractError("holder must not be empty; pass a name that no other request has")
@@ -281,20 +278,20 @@ class SessionStore(ABC):
             if entry.holder != holder and self._is_claimed(entry):
                 return InvokeCode.IN_USE.error("sessions.one_holder", path=_MANIFEST)
 
-            # The same holder may claim again, which renews its time: after an interrupt it cannot
-            # know whether it has.
+            # The same holder may claim again, which renews its time, because after an interrupt it
+            # cannot know whether its first claim was written.
             _write(records, (manifest_id, replace(entry, holder=holder, claimed_at=self._clock())))
             return SessionClaim(manifest_id=manifest_id, holder=holder, manifest=entry.manifest)
 
     def keep(self, claim: SessionClaim) -> None:
-        """Keep the results of a claim's calls so far, if the claim has not been lost."""
+        """Store the results of a claim's calls so far, unless the claim was lost."""
         with self._opened(writing=True) as records:
             entry = _read(records, WaitingManifest, claim.manifest_id)
             if entry is not None and _is_held(entry, claim):
                 _write(records, (claim.manifest_id, replace(entry, manifest=claim.manifest)))
 
     def release(self, claim: SessionClaim) -> None:
-        """Release a claim that is held, keeping ``claim.manifest``.
+        """Release a claim, and store ``claim.manifest``.
 
         Calls that have results are then not run again.
         """
@@ -303,7 +300,7 @@ class SessionStore(ABC):
                 _write(records, (claim.manifest_id, WaitingManifest(manifest=claim.manifest)))
 
     def delete(self, session_id: str) -> None:
-        """Delete a session, its last turn and what waits on it."""
+        """Delete a session, its last turn and that turn's manifest."""
         with self._opened(writing=True) as records:
             session = _read(records, Session, session_id)
             if session is not None:
@@ -318,9 +315,9 @@ class SessionStore(ABC):
 
 
 class MemorySessionStore(SessionStore):
-    """Keeps sessions as long as the process lives.
+    """Stores sessions in memory, as long as the process lives.
 
-    It is safe for threads. What is given out is a copy.
+    It is safe for threads. Its methods return copies.
     """
 
     def __init__(
@@ -335,7 +332,7 @@ class MemorySessionStore(SessionStore):
     def transaction(self, *, writing: bool) -> Generator[Records, None, None]:  # noqa: ARG002
         """Admit one thread at a time.
 
-        Values are serialized before the first write, so nothing has to be undone.
+        Values are serialized before the first write, so an exception leaves nothing to undo.
         """
         with self._lock:
             yield self._records
@@ -365,9 +362,9 @@ def _write(records: Records, *values: tuple[str, Value | None]) -> None:
 def _left_of(
     entry: WaitingManifest | None, waiting: ToolCallManifest | None, consumed: SessionClaim | None
 ) -> WaitingManifest | None:
-    """Return the manifest that a turn leaves: what waits now, or the one that was answered.
+    """Return the manifest that a turn leaves: the waiting one, or the answered one.
 
-    The latter cannot be claimed again.
+    The answered one cannot be claimed again.
     """
     if waiting is not None:
         return WaitingManifest(manifest=waiting)
@@ -375,5 +372,5 @@ def _left_of(
 
 
 def _is_held(entry: WaitingManifest | None, claim: SessionClaim) -> bool:
-    """Return whether a claim is held, also after it lapsed, as long as no other request took it."""
+    """Return whether a claim is valid; a lapsed claim is, until another request takes it."""
     return entry is not None and not entry.consumed and entry.holder == claim.holder

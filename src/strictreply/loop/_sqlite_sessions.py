@@ -1,6 +1,6 @@
 """Sessions in one SQLite file, for all processes and threads of a machine.
 
-The rules stand in ``loop._sessions``.
+``loop._sessions`` has the rules of a store.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from strictreply.loop.values import Session, Turn, Value
 
 # "SRS1" in ASCII marks a file as a session store (``PRAGMA application_id``).
 APPLICATION_ID: Final = 0x53525331
-# Of the tables below (``PRAGMA user_version``).
+# The version of the tables below (``PRAGMA user_version``).
 SCHEMA_VERSION: Final = 1
-# A transaction waits so long for another process; each takes milliseconds.
+# A transaction waits at most this long for another process; each takes milliseconds.
 BUSY_SECONDS: Final = 30.0
 
 _REASONS: Final[dict[int, str]] = {
@@ -39,7 +39,7 @@ _REASONS: Final[dict[int, str]] = {
     **dict.fromkeys((sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY), "read_only"),
     **dict.fromkeys((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN), "unreachable"),
     **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), "corrupt"),
-    # Its tables are gone, as when the file was replaced.
+    # The tables are missing, for example because the file was replaced.
     sqlite3.SQLITE_ERROR: "corrupt",
 }
 
@@ -50,19 +50,19 @@ _TABLES: Final[dict[type[Value], str]] = {
 }
 
 _Connection: TypeAlias = tuple[sqlite3.Connection, tuple[int, ...]]
-"""A connection between two uses, and how its files were left.
+"""An idle connection, and the state of its files when it was last used.
 
-It would read on from a file that was replaced since.
+The state shows whether the file was replaced since; the connection would still read the old one.
 """
 
-# Held for moments, to take a connection or give it back; and while a process forks.
+# Locked for moments, to take a connection or return it; and while a process forks.
 _KEEPING: Final = threading.Lock()
 _IDLE: Final = weakref.WeakKeyDictionary["SQLiteSessionStore", list[_Connection]]()
-"""The connections that each store keeps.
+"""The idle connections of each store.
 
-No connection is carried over a fork (sqlite.org/howtocorrupt.html, section 2.6).
+A connection must not be used after a fork (sqlite.org/howtocorrupt.html, section 2.6).
 """
-# Connections of a store: as many as threads use it at the same time, in most programs.
+# Idle connections of a store: enough for the threads that use it at the same time in most programs.
 _MOST_IDLE: Final = 4
 
 
@@ -86,14 +86,15 @@ if hasattr(os, "register_at_fork"):
 class SQLiteSessionStore(SessionStore):
     """Stores sessions in the SQLite database at ``path``.
 
-    The file is created if it is missing, for its owner only (0600). The store is safe for threads,
-    forks and several processes: each call is one transaction, which is on the disk when it returns.
-    A process that is forked while another thread is in a call may find the database locked.
-    Connections are kept between calls until :meth:`close`. ``clock`` gives seconds since 1970;
+    A missing file is created, for its owner only (0600). The store is safe for threads, forks and
+    several processes: each call is one transaction, which is on the disk when the call returns. A
+    process that is forked while another thread is in a call may find the database locked.
+
+    Connections stay open between calls until :meth:`close`. ``clock`` returns seconds since 1970;
     claims lapse after ``claim_seconds``.
 
-    Raises ContractError when the file cannot be opened, is not a session store, or was made by a
-    newer version. Later every method raises SessionStoreFailed when it cannot be used any more.
+    Raises ContractError when the file cannot be opened, is not a session store, or was made by
+    another version. Later every method raises SessionStoreFailed if the file can no longer be used.
     """
 
     def __init__(
@@ -108,11 +109,11 @@ class SQLiteSessionStore(SessionStore):
 
         if self._path in {"", ":memory:"}:
             raise ContractError(
-                "SQLiteSessionStore needs the path of a file; MemorySessionStore keeps none"
+                "SQLiteSessionStore needs the path of a file; use MemorySessionStore for memory"
             )
 
         try:
-            # For its owner alone: SQLite gives the files beside it its mode.
+            # For its owner only; SQLite gives its auxiliary files the same mode.
             with suppress(FileExistsError):
                 Path(self._path).touch(mode=0o600, exist_ok=False)
 
@@ -126,17 +127,17 @@ class SQLiteSessionStore(SessionStore):
             raise ContractError(message) from error
 
     def close(self) -> None:
-        """Close the connections that are kept, as before the file is moved.
+        """Close the idle connections, for example before the file is moved.
 
-        The next call makes one again.
+        The next call opens one again.
         """
         with _KEEPING:
             _close(self._idle())
 
     def failure(self, error: Exception) -> SessionStoreFailed:
-        """Return the error that stands for one of SQLite, by its code.
+        """Return our error for an error of SQLite, by its code.
 
-        SQLite's own words may quote what a session holds.
+        SQLite's own message is left out, because it may quote session data.
         """
         return SessionStoreFailed(self._path, self.reason_of(error) or "unreadable", cause=error)
 
@@ -144,16 +145,13 @@ class SQLiteSessionStore(SessionStore):
     def reason_of(error: object) -> str | None:
         """Return the ``reason`` of a SessionStoreFailed for an error of SQLite, by its code.
 
-        None for an error without one, such as text that is not UTF-8.
+        Return None for an error without a code, such as text that is not UTF-8.
         """
         primary = getattr(error, "sqlite_errorcode", 0) & 0xFF  # sqlite.org/rescode.html
         return _REASONS.get(primary)
 
     def _idle(self) -> list[_Connection]:
-        """Return the connections that are kept.
-
-        A store that is a copy, as of a pickle, begins with none.
-        """
+        """Return the idle connections; a copy of a store starts without any."""
         if self not in _IDLE:
             _IDLE[self] = []
             weakref.finalize(self, _close, _IDLE[self])
@@ -163,7 +161,7 @@ class SQLiteSessionStore(SessionStore):
         connection = sqlite3.connect(
             self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
-        # Some builds of SQLite do without in WAL mode.
+        # Some builds of SQLite default to a weaker setting in WAL mode.
         connection.execute("PRAGMA synchronous = FULL")
         return connection
 
@@ -193,7 +191,7 @@ class SQLiteSessionStore(SessionStore):
 
         files = _state_of(self._path)
         with _KEEPING:
-            # What was replaced meanwhile is not what the connection reads.
+            # If the file was replaced meanwhile, the connection still reads the old one.
             is_same = files[:2] == file != ()
             if is_same and len(idle) < _MOST_IDLE:
                 idle.append((connection, files))
@@ -203,9 +201,9 @@ class SQLiteSessionStore(SessionStore):
 
 
 def _state_of(path: str, *, of_log: bool = True) -> tuple[int, ...]:
-    """Return what identifies a file, with ``of_log`` also its content and log, where commits go.
+    """Return the identity of a file; with ``of_log`` also the state of its content and its log.
 
-    It is () when the file is not there.
+    Return () if the file does not exist.
     """
     try:
         file = Path(path).stat()
@@ -227,7 +225,7 @@ class _SQLiteRecords:
 
     def get(self, record: tuple[type[Value], str], /) -> str | None:
         kind, key = record
-        # The name of the table is our own.
+        # The table's name is a constant of this module.
         query = f"SELECT value FROM {_TABLES[kind]} WHERE id = ?"  # noqa: S608
         rows: list[tuple[str]] = self._run(query, (key,)).fetchall()
         return rows[0][0] if rows else None
@@ -244,14 +242,14 @@ class _SQLiteRecords:
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Make the tables in an empty file; leave a file alone that is not ours."""
+    """Make the tables in an empty file; raise for a file that is not a session store."""
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (program,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
 
-        if not (tables or program or version):  # nothing is in it, and nobody has marked it
+        if not (tables or program or version):  # the file is empty and unmarked
             for table in _TABLES.values():
                 connection.execute(
                     f"CREATE TABLE {table} (id TEXT PRIMARY KEY, value TEXT NOT NULL)"
@@ -263,7 +261,8 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
             raise ContractError(f"{path!r} is a database of another program; pass another path")
         elif version != SCHEMA_VERSION:
             raise ContractError(
-                f"{path!r} was made by another version (schema {version}, here {SCHEMA_VERSION})"
+                f"{path!r} was made by another version of strictreply (schema {version}, not "
+                f"{SCHEMA_VERSION}); pass another path"
             )
 
     # Another process may be opening it: WAL only lets readers pass a writer.

@@ -1,4 +1,4 @@
-"""The walk from step to step: each may be cancelled or refused, and is noted in a trace."""
+"""The walk from step to step, which may be cancelled or refused and is recorded in a trace."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WalkEnd(Generic[State]):
 
 
 class _Stopped(Exception):
-    """The walk ends between two steps: it was cancelled, or the next one is refused.
+    """The walk ends between two steps: it was cancelled, or the next step is refused.
 
     Its arguments are the status, the errors and the cause.
     """
@@ -41,32 +41,32 @@ class _Stopped(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class StepWalk(ABC, Generic[State]):
-    """A walk that is under way.
+    """A walk in progress.
 
-    Each step makes another state of the one before; one that does not complete leaves nothing.
+    Each step makes a new state from the previous one; a step that does not complete leaves nothing.
     """
 
     state: State
-    """What the last completed step left."""
+    """The state after the last completed step."""
     cancelled: Callable[[], bool] | None = None
-    """Called before and after each step: whether to end the walk; None never ends it."""
+    """Called before and after each step; True ends the walk. None never ends it."""
     clock: Callable[[], float] = time.perf_counter
     """Returns seconds, for the trace."""
     step: PipelineStep = PipelineStep.REQUEST_HANDLER
     """The step that the walk is in."""
     since: float | None = None
-    """When it was entered; None between two steps."""
+    """When the step was entered; None between two steps."""
     before: Container[PipelineStep] = frozenset()
-    """The steps that ``errors_before`` is asked about."""
+    """The steps for which ``errors_before`` is called."""
     behind: Container[PipelineStep] = frozenset()
-    """The steps that ``errors_behind`` is asked about."""
+    """The steps for which ``errors_behind`` is called."""
     trace: list[StepTrace] = field(default_factory=list)
-    """Every step that is over."""
+    """Every step that has ended."""
 
     def enter(self, step: PipelineStep | None, state: State) -> None:
-        """Complete the step that the walk is in, which left ``state``, and begin the next one.
+        """Complete the present step with ``state``, and begin the next one; None begins none.
 
-        With None no other begins. Raise what ends the walk instead.
+        Raise if the walk ends instead.
         """
         if self.since is not None:
             if self.cancelled is not None:
@@ -91,14 +91,14 @@ class StepWalk(ABC, Generic[State]):
 
     @abstractmethod
     def errors_before(self, state: State) -> Sequence[InvokeError]:
-        """Return the errors of what the step is about to be given."""
+        """Return the errors in the state before the step."""
 
     @abstractmethod
     def errors_behind(self, state: State) -> Sequence[InvokeError]:
-        """Return the errors of what the step left; ``self.state`` is what it was given."""
+        """Return the errors in the state after the step; ``self.state`` is the one before it."""
 
     def failed(self, error: Exception) -> WalkEnd[State]:
-        """End the walk at a step that raised; one that was cancelled meanwhile has not failed."""
+        """End the walk at a step that raised; if it was cancelled meanwhile, it did not fail."""
         status, errors, cause = error.args if isinstance(error, _Stopped) else self._failure(error)
         seconds = self.clock() - (self.since or 0.0)
         self.trace.append(StepTrace(self.step, seconds, status))
@@ -110,7 +110,7 @@ class StepWalk(ABC, Generic[State]):
         errors: tuple[InvokeError, ...] = (),
         cause: Exception | None = None,
     ) -> WalkEnd[State]:
-        """Return the end of the walk behind its last step."""
+        """Return the end of the walk after its last step."""
         return WalkEnd(
             status=status,
             step=self.step,

@@ -42,16 +42,16 @@ class InvokeCode(Worded):
         "INPUT_MISSING",
         "there must be instructions, input artifacts or clipboard images",
     )
-    INPUT_FORBIDDEN = "INPUT_FORBIDDEN", "a continuation must bring only tool results"
+    INPUT_FORBIDDEN = "INPUT_FORBIDDEN", "a continuation must have only tool results"
     SESSION_ID_NOT_EMPTY = "SESSION_ID_NOT_EMPTY", "the request must not name a session"
     SESSION_ID_MISSING = "SESSION_ID_MISSING", "the request must name its session"
     TURN_ID_NOT_EMPTY = "TURN_ID_NOT_EMPTY", "the request must not name a turn"
     TURN_ID_MISSING = "TURN_ID_MISSING", "the request must name its turn"
-    TOOL_RESULTS_NOT_EMPTY = "TOOL_RESULTS_NOT_EMPTY", "the request must not bring tool results"
-    TOOL_RESULTS_MISSING = "TOOL_RESULTS_MISSING", "the request must bring at least one tool result"
+    TOOL_RESULTS_NOT_EMPTY = "TOOL_RESULTS_NOT_EMPTY", "the request must not have tool results"
+    TOOL_RESULTS_MISSING = "TOOL_RESULTS_MISSING", "the request must have at least one tool result"
     AGENT_CONTEXT_ID_MISSING = (
         "AGENT_CONTEXT_ID_MISSING",
-        "a conversation context needs an agent context beside it",
+        "a conversation context needs an agent context, too",
     )
     WRONG_PATH = "WRONG_PATH", "the request must use the restorer of its type"
     REQUEST_ID_MISSING = (
@@ -64,7 +64,7 @@ class InvokeCode(Worded):
     TURN_MISSING = "TURN_MISSING", "there must be a turn with an id"
     TURN_NOT_NULL = "TURN_NOT_NULL", "there must be no turn yet"
     TURN_NOT_NEW = "TURN_NOT_NEW", "the turn must differ from the one that the request follows"
-    TURN_NOT_SAME = "TURN_NOT_SAME", "there must be a turn, the one that the request continues"
+    TURN_NOT_SAME = "TURN_NOT_SAME", "the turn must be the one that the request continues"
     AGENT_CONTEXT_MISSING = "AGENT_CONTEXT_MISSING", "there must be an agent context with an id"
     AGENT_CONTEXT_NOT_NULL = "AGENT_CONTEXT_NOT_NULL", "there must be no agent context yet"
     CONVERSATION_CONTEXT_MISSING = (
@@ -81,13 +81,13 @@ class InvokeCode(Worded):
     CALLS_PENDING = "CALLS_PENDING", "every call of the model's last reply must have a result"
     BOTH = "BOTH", "there must be an answer or tool calls, not both"
     NEITHER = "NEITHER", "there must be an answer or tool calls"
-    SERVER_CALL_LEFT = "SERVER_CALL_LEFT", "a pending call must be one that the client answers"
+    SERVER_CALL_LEFT = "SERVER_CALL_LEFT", "every pending call must be one that the client answers"
     RESPONSE_TYPE = "RESPONSE_TYPE", "the response type must be Final or ToolContinuation"
     OUTPUT_TEXT_MISSING = (
         "OUTPUT_TEXT_MISSING",
         "a final response needs an output text that is not blank",
     )
-    TOOL_CALLS_MISSING = "TOOL_CALLS_MISSING", "a tool continuation needs a pending call"
+    TOOL_CALLS_MISSING = "TOOL_CALLS_MISSING", "a tool continuation needs at least one pending call"
     RESPONSE_MISSING = "RESPONSE_MISSING", "there must be a response"
     MANIFEST_LIST = "MANIFEST_LIST", "the calls and the results must be lists"
     NULL_ENTRY = "NULL_ENTRY", "an entry must be an object"
@@ -95,7 +95,7 @@ class InvokeCode(Worded):
     NAME_MISSING = "NAME_MISSING", "an entry must name its tool"
     COUNT_MISMATCH = "COUNT_MISMATCH", "there must be one result for each call"
     ORDER_MISMATCH = "ORDER_MISMATCH", "the results must be in the order of the calls"
-    ID_MISMATCH = "ID_MISMATCH", "a result must have the id of the call in its place"
+    ID_MISMATCH = "ID_MISMATCH", "a result must have the id of the call at the same position"
     NAME_MISMATCH = "NAME_MISMATCH", "a result must name the tool of its call"
     RESULT_NOT_JSON = "RESULT_NOT_JSON", "a result must be a valid JSON text"
     UNKNOWN_TOOL = "UNKNOWN_TOOL", "a call must name a declared tool"
@@ -111,20 +111,20 @@ class InvokeCode(Worded):
     RESPONSE_MODE = "RESPONSE_MODE", "a response must have the display name of its session's mode"
     FORBIDDEN_MEMBER = (
         "FORBIDDEN_MEMBER",
-        "a response of this kind must not hold this member, not even an empty one",
+        "a response of this kind must not have this member, not even an empty one",
     )
     RESPONSE_SHAPE = "RESPONSE_SHAPE", "this member must have the type that AGN-033 defines"
     STALE_TURN = "STALE_TURN", "the session was continued after this turn"
     TOOLS_CHANGED = (
         "TOOLS_CHANGED",
-        "the pending reply does not fit these tools; pass those that it was made with",
+        "the pending reply does not fit these tools; pass the tools that it was made with",
     )
     MAX_ITERATIONS = "AGENT_REASONER_MAX_ITERATIONS_EXCEEDED", "the turn ended without an answer"
     INVALID_REQUEST = (
         "INVALID_REQUEST",
         "a request names its session and its turn, or neither; tool results need both",
     )
-    NO_STEP_BODY = "NO_STEP_BODY", "the line has no body for a step of this request"
+    NO_STEP_BODY = "NO_STEP_BODY", "the pipeline has no body for a step of this request"
     STEP_RAISED = "STEP_RAISED", "the body of the step raised an exception; see the result's cause"
     BAD_STEP_RESULT = (
         "BAD_STEP_RESULT",
@@ -140,28 +140,28 @@ class InvokeCode(Worded):
         "the session and the turn must be restored before their manifest has a name",
     )
     NOT_FOUND = "NOT_FOUND", "no calls are pending under this id"
-    ALREADY_CONSUMED = "ALREADY_CONSUMED", "these calls were answered already"
-    IN_USE = "IN_USE", "another request is answering these calls; try later"
+    ALREADY_CONSUMED = "ALREADY_CONSUMED", "these calls have already been answered"
+    IN_USE = "IN_USE", "another request is answering these calls; try again later"
     SESSION_CONFLICT = (
         "SESSION_CONFLICT",
-        "the session was continued during this turn; restore it and start it again",
+        "the session was continued during this turn; restore the session and start the turn again",
     )
-    DUPLICATE_ID = "DUPLICATE_ID", "no two calls, and no two results, may have the same id"
+    DUPLICATE_ID = "DUPLICATE_ID", "two calls or two results have the same id"
     MISSING_RESULT = "MISSING_RESULT", "this call is pending, but no result was sent for it"
     UNKNOWN_CALL = "UNKNOWN_CALL", "no pending call has this id"
-    NOT_CLIENT_CALL = "NOT_CLIENT_CALL", "this call is not the client's; send no result for it"
-    ALREADY_ANSWERED = "ALREADY_ANSWERED", "this call has a result already; send none for it"
-    EMPTY_RESULT = "EMPTY_RESULT", "a result must hold a JSON text or an error"
-    RESULT_AND_ERROR = "RESULT_AND_ERROR", "a result must not hold an error beside its JSON"
+    NOT_CLIENT_CALL = "NOT_CLIENT_CALL", "the client does not run this call; send no result for it"
+    ALREADY_ANSWERED = "ALREADY_ANSWERED", "this call already has a result; send no other"
+    EMPTY_RESULT = "EMPTY_RESULT", "a result must have a JSON text or an error"
+    RESULT_AND_ERROR = "RESULT_AND_ERROR", "a result must not have both a JSON text and an error"
     MISSING_RESULT_JSON = (
         "MISSING_RESULT_JSON",
-        "a result must hold a JSON text, also for a failure",
+        "a result must have a JSON text, even if the tool failed",
     )
     APPROVAL_MALFORMED = (
         "APPROVAL_MALFORMED",
         (
-            'an approval must be result_json {"approved": true or false}, and may have a "reason", '
-            "a text"
+            'the result_json of an approval must be {"approved": true or false}, optionally with '
+            'a text "reason"'
         ),
     )
     DECISION_ELSEWHERE = (
@@ -170,21 +170,21 @@ class InvokeCode(Worded):
     )
     DECISION_EXPECTED = (
         "DECISION_EXPECTED",
-        "the program decides on this call; a client's result cannot",
+        "the program decides on this call; a result of the client is not accepted",
     )
-    DECISION_MISMATCH = "DECISION_MISMATCH", "the decision is on other arguments"
+    DECISION_MISMATCH = "DECISION_MISMATCH", "the decision was made for other arguments"
     DECISION_UNEXPECTED = (
         "DECISION_UNEXPECTED",
         "this call needs the client's result, not a decision",
     )
 
     def error(self, rule: str, message: str = "", **breach: Unpack[Breach]) -> InvokeError:
-        """Make the error of a broken rule, in the words of ``message``, else of the code."""
+        """Make the error of a broken rule; an empty ``message`` means the text of the code."""
         return InvokeError(code=self, rule=rule, message=message or self.template, **breach)
 
 
 class Breach(TypedDict, total=False):
-    """One place where a rule does not hold, and what is known of it.
+    """One place where a rule is broken, with its details.
 
     The fields go into the :class:`InvokeError` that reports the place.
     """
@@ -198,9 +198,9 @@ class Breach(TypedDict, total=False):
     name: str | None
     """Name of the entry's tool."""
     result_id: str | None
-    """Id in the call's result, where it differs."""
+    """Id in the call's result, if it differs."""
     result_name: str | None
-    """Name in the call's result, where it differs."""
+    """Name in the call's result, if it differs."""
     decided_for: str | None
     """``manifest_id`` of the run that the decision is valid for."""
     reason: str | None
@@ -213,7 +213,7 @@ class Breach(TypedDict, total=False):
 class InvokeError(Value):
     """One broken rule.
 
-    What a model or a client wrote is in these members alone, never in ``message``.
+    ``message`` never contains text that a model or a client wrote; the other members may.
     """
 
     code: InvokeCode
@@ -221,7 +221,7 @@ class InvokeError(Value):
     rule: str
     """Id of the rule."""
     message: str
-    """What must hold, in our words."""
+    """The rule in words."""
     path: str = ""
     """JSON Pointer to the place, into the context or the manifest."""
     index: int | None = None
@@ -258,9 +258,9 @@ class InvokeResult(Value):
 
 
 class InvokeFailed(StrictReplyError):
-    """Rules are broken; ``errors`` holds at least one error.
+    """Rules are broken; ``errors`` has at least one error.
 
-    A step's body raises it to fail with these errors; a tool loop raises it when a step failed.
+    The body of a step raises it to fail with these errors. A tool loop raises it when a step fails.
     """
 
     __module__ = "strictreply"
@@ -268,7 +268,7 @@ class InvokeFailed(StrictReplyError):
     def __init__(self, errors: tuple[InvokeError, ...], *, step: str = "") -> None:
         """Report every broken rule.
 
-        ``step`` is the one where they were found, empty before the first.
+        ``step`` is the step that found them; empty before the first step.
         """
         self.errors = errors
         self.step = step
@@ -293,7 +293,7 @@ class InvokeFailed(StrictReplyError):
 
 
 class IterationsExceeded(InvokeFailed):
-    """The model was asked ``iterations`` times in one turn and gave no answer (T38, P68)."""
+    """One turn made ``iterations`` requests without getting an answer (T38, P68)."""
 
     __module__ = "strictreply"
 
@@ -315,9 +315,9 @@ class IterationsExceeded(InvokeFailed):
 
 
 def _entry(error: InvokeError) -> str:
-    """Return the index of an entry, and a decision's run where its ids look like ours.
+    """Return the index of an entry, and the run of a decision if its id looks like ours.
 
-    Other ids may be any text.
+    Other ids may be any text, so they are left out.
     """
     if error.index is None:
         return ""

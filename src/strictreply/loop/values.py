@@ -1,6 +1,6 @@
-"""The values of a run: frozen, and of plain JSON.
+"""The values of a run: frozen, and made of plain JSON.
 
-Making one checks nothing; :meth:`Value.from_json` is strict.
+The constructors check nothing; :meth:`Value.from_json` is strict.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class AgentPipelineContextType(StrEnum):
-    """What a request is, by its ids and results (AGN-036 section 3.1, requirement P26)."""
+    """The type of a request, by its ids and results (AGN-036 section 3.1, requirement P26)."""
 
     INITIAL = "Initial"
     FOLLOW_ON = "FollowOn"
@@ -49,11 +49,11 @@ class AgentPipelineContextType(StrEnum):
 
 
 class PipelineStep(IntEnum):
-    """The steps of the line.
+    """The steps of the pipeline.
 
-    The numbers are stable (P42); those that end in 0 are AGN-036 sections 4.1 to 4.10. 35 restores
-    a session for a continuation (X14), 65 has no rules. The last three are names in sister
-    documents (X16).
+    The numbers are stable (P42); 10 to 100 are AGN-036 sections 4.1 to 4.10. Step 35 restores a
+    session for a continuation (X14), and step 65 has no rules. The last three members are aliases
+    from related documents (X16).
     """
 
     REQUEST_HANDLER = 10
@@ -75,9 +75,9 @@ class PipelineStep(IntEnum):
 
 
 class LineStatus(StrEnum):
-    """How a line, or a step of it, ended.
+    """How a run of the pipeline, or one step, ended.
 
-    Aborted is cancelled, which is not a failure (requirement P70).
+    ``ABORTED`` means cancelled, which is not a failure (requirement P70).
     """
 
     COMPLETED = "completed"
@@ -87,7 +87,7 @@ class LineStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepTrace:
-    """One step that was entered: ``seconds`` until its post-validation, waiting included."""
+    """One step that was entered; ``seconds`` lasts to its post-validation, waiting included."""
 
     step: PipelineStep
     seconds: float
@@ -126,7 +126,7 @@ class Value:
 
     @classmethod
     def json_schema(cls) -> JSONObject:
-        """Return the JSON Schema (2020-12) that :meth:`from_json` holds a text to."""
+        """Return the JSON Schema (2020-12) of the texts that :meth:`from_json` accepts."""
         return _adapter_of(cls).json_schema(schema_generator=FieldWords)
 
 
@@ -134,10 +134,7 @@ _adapter_of: Final[Callable[[Any], TypeAdapter[Any]]] = lru_cache(maxsize=64)(Ty
 
 
 class _Waiting:
-    """The session and the turn that a call of a response waits in.
-
-    They are not compared, and not in its JSON.
-    """
+    """The session and the turn in which a call waits; neither compared nor part of its JSON."""
 
     __slots__ = ("_waits_in",)
 
@@ -158,15 +155,15 @@ class AgentToolCall(_Waiting, Value):
     arguments_json: str
     """The arguments as a JSON text (requirement P49)."""
     requires_client_execution: bool = False
-    """Whether the client sends the result, or with ``needs_approval`` the decision."""
+    """Whether the client sends the result, or the decision if ``needs_approval`` is true."""
     needs_approval: bool = False
-    """Whether the call may be run only after a decision."""
+    """Whether the call may run only after a decision."""
 
     def answered(self, value: object, *, execution_ms: int = 0) -> AgentToolCallResult:
-        """Make the result of a call that the client ran.
+        """Make the result of a call that the client executed.
 
-        ``value`` is anything that a tool may return. Raises ToolResultError for what JSON cannot
-        hold, NaN and infinities among it.
+        ``value`` is anything that a tool may return. Raises ToolResultError for a value that is not
+        JSON, such as NaN or an infinity.
         """
         try:
             written = jsonable(value)
@@ -184,10 +181,7 @@ class AgentToolCall(_Waiting, Value):
         )
 
     def approved(self) -> Decision:
-        """Make the decision that a call which needs approval may be run.
-
-        It names where the call waits.
-        """
+        """Make the decision that the call may run; it is valid only where the call waits."""
         session_id, turn_id = _waits_in(self)
         return Decision(
             tool_call_id=self.tool_call_id,
@@ -199,7 +193,7 @@ class AgentToolCall(_Waiting, Value):
         )
 
     def denied(self, reason: str = "") -> Decision:
-        """Make the decision that it may not be run; the model gets ``reason``."""
+        """Make the decision that the call may not run; the model gets ``reason``."""
         return replace(self.approved(), approved=False, reason=reason)
 
     def failed(
@@ -208,8 +202,8 @@ class AgentToolCall(_Waiting, Value):
         """Make the result of a call that failed or was not run.
 
         The model gets ``kind``, a word such as the type of an exception, and ``message``, cut to
-        ``limit`` characters. Without a message it gets that of the ``kind``: ``ApprovalDenied``,
-        ``Interrupted``, ``Abandoned`` or ``NotRun``.
+        ``limit`` characters. The kinds ``ApprovalDenied``, ``Interrupted``, ``Abandoned`` and
+        ``NotRun`` have a default message.
         """
         words = message or NOT_RUN.get(kind, "the tool failed")
         return AgentToolCallResult(
@@ -219,7 +213,7 @@ class AgentToolCall(_Waiting, Value):
         )
 
     def waiting_in(self, session_id: str, turn_id: str) -> Self:
-        """Return the call as one that waits in this turn, which its decisions name."""
+        """Return the call as waiting in this turn, which its decisions then name."""
         call = replace(self)
         object.__setattr__(call, "_waits_in", (session_id, turn_id))
         return call
@@ -235,9 +229,10 @@ def _waits_in(call: AgentToolCall) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Value):
-    """Whether a call that needs approval may be run here, and why not.
+    """Whether a call that needs approval may run, and why not.
 
-    The program creates it, when it knows who decides: no result of a client is ever taken for one.
+    Your program makes it, after it has checked who decides. A client's result is never accepted as
+    a decision.
     """
 
     tool_call_id: str
@@ -247,20 +242,20 @@ class Decision(Value):
     arguments_json: str
     """The arguments that were decided on, as a JSON text."""
     approved: bool
-    """Whether the call may be run."""
+    """Whether the call may run."""
     reason: str = ""
     """Why not; empty when there is no reason."""
     session_id: str = ""
-    """The only session that the decision is valid for; empty, it is valid for none.
+    """The only session for which the decision is valid; an empty id is valid for no session.
 
-    A call of ``run.pending``, or of a response read from JSON, fills it in.
+    ``call.approved()`` fills it in for a call of ``run.pending`` or of a response.
     """
     turn_id: str = ""
-    """The only turn and run that the decision is valid for; filled in like ``session_id``."""
+    """The only turn and run for which the decision is valid; filled in like ``session_id``."""
 
     @property
     def result(self) -> AgentToolCallResult:
-        """The decision as it stands in a manifest."""
+        """The decision as a result in a manifest."""
         text = to_json({"approved": self.approved, "reason": self.reason}).decode()
         return AgentToolCallResult(tool_call_id=self.tool_call_id, name=self.name, result_json=text)
 
@@ -291,16 +286,16 @@ class AgentToolCallResult(Value):
 
     @property
     def is_failure(self) -> bool:
-        """Whether it is a failure, as a tool that raised leaves one (X11)."""
+        """Whether this is the result of a tool that failed (X11)."""
         content = decode(self.result_json or "")
         error = content.get("error") if isinstance(content, dict) and len(content) == 1 else None
         return isinstance(error, dict) and error.keys() == {"type", "message"}
 
     @property
     def approval(self) -> tuple[bool, str] | None:
-        """The decision on a call that needs approval, with its reason or ""; None for no decision.
+        """The decision in this result, with its reason or ""; None if it is not a decision.
 
-        That is ``{"approved": true or false}``, and may have a ``reason``, a text.
+        A decision is ``{"approved": true or false}``, optionally with a text ``reason``.
         """
         decision = decode(self.result_json)
         if not isinstance(decision, dict) or decision.keys() - {"reason"} != {"approved"}:
@@ -314,7 +309,7 @@ class AgentToolCallResult(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallManifest(Value):
-    """Calls and their results, pairwise and in the same order (AGN-036 section 5)."""
+    """Calls and their results, in pairs and in the same order (AGN-036 section 5)."""
 
     tool_calls: tuple[AgentToolCall, ...] = ()
     """The calls, in the model's order."""
@@ -330,7 +325,7 @@ class ToolCallManifest(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope(Value):
-    """The request as it was received; no step ever changes it (X15)."""
+    """The request as it was received; the steps never change it (X15)."""
 
     org: str | None
     """Organisation of the user; None when unknown."""
@@ -355,7 +350,7 @@ class Envelope(Value):
     decided: tuple[Decision, ...] = ()
     """The program's decisions."""
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
-    """The caller's conversation, the user's turn last."""
+    """The caller's conversation; the user's message is the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,7 +395,7 @@ class Turn(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentContext(Value):
-    """Who answers."""
+    """The agent that answers."""
 
     id: str
     """Id of the agent."""
@@ -412,9 +407,9 @@ class AgentContext(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResponse(Value):
-    """What the client gets (AGN-033): ``kind`` decides which members there are (P45 to P48).
+    """The response for the client (AGN-033); ``kind`` decides which members it has (P45 to P48).
 
-    A member that is None is absent.
+    A member that is None is left out of the JSON.
     """
 
     _none_is_absent: ClassVar[bool] = True
@@ -441,11 +436,11 @@ class AgentResponse(Value):
     tool_calls: tuple[AgentToolCall, ...] | None = None
     """The calls that the client answers."""
     tool_continuation_message: str | None = None
-    """A text for the user beside the calls."""
+    """A text for the user in addition to the calls."""
 
     def __post_init__(self) -> None:
         given = cast("Any", self.tool_calls)
-        # What is not a call stays as it is, for the validator to find.
+        # Leave entries that are not calls for the validator to report.
         if isinstance(given, tuple):
             known = (self.session_id, self.turn_id)
             calls = (

@@ -1,8 +1,8 @@
-"""What came to each request of a measurement, in a file that survives a kill.
+"""The responses of a measurement, in a file that survives a kill of the process.
 
-Each line is one response under the digest of its request, so that another start asks for nothing
-twice, and a changed row, prompt or style is asked anew. Calls that failed are not in it, but those
-whose request itself was refused.
+Each line has one response and the digest of its request, so that another start repeats no request,
+and sends a new one for a changed row, prompt or style. Refused requests are recorded, too; other
+failed calls are not.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from strictreply.core.forms import as_json
 
 @dataclass(frozen=True, slots=True)
 class RecordedResponse:
-    """What came to a request: a response, or the refusal of the request itself."""
+    """The outcome of a request: a response, or the refusal of the request."""
 
     response: JSON
-    """The response, unchanged; None where the request was refused."""
+    """The response, unchanged; None if the request was refused."""
     seconds: float
     """Seconds that the call took."""
     refused: str = ""
-    """How the endpoint has refused the request; empty where it did not."""
+    """How the endpoint refused the request; empty if it did not."""
 
 
 def digest_of(style: str, repeat: int, request: Mapping[str, Any]) -> str:
-    """Return what identifies a request of a style; it is the same in every process.
+    """Return the digest of a request of a style; it is the same in every process.
 
-    ``repeat`` counts the rows before it that are the same.
+    ``repeat`` is the number of equal rows before it.
     """
     written = json.dumps([style, repeat, as_json(request)], sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(written.encode()).hexdigest()
 
 
 class MeasureJournal:
-    """The responses of a measurement by request, in a file of JSON lines; in memory without one.
+    """The responses of a measurement by request, in a file of JSON lines, or only in memory.
 
-    Raises ContractError when the file holds something else, or another process writes it.
+    Raises ContractError for another kind of file, and for one that another process writes.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -74,7 +74,7 @@ class MeasureJournal:
             except (ValueError, KeyError, TypeError):
                 file.close()
                 raise ContractError(
-                    f"{path} is no journal of a measurement: pass another journal"
+                    f"{path} is not the journal of a measurement: pass another journal"
                 ) from None
 
             whole += len(line)
@@ -82,11 +82,11 @@ class MeasureJournal:
         file.truncate(whole)
 
     def found(self, digest: str) -> RecordedResponse | None:
-        """Return what came to a request; None where it was not answered yet."""
+        """Return the outcome of a request; None if it has none yet."""
         return self._known.get(digest)
 
     def add(self, digest: str, came: RecordedResponse) -> None:
-        """Keep what came to a request, on disk before anything else is asked."""
+        """Record the outcome of a request, and write it to the file before returning."""
         line = json.dumps({"request": digest, **asdict(came)}).encode() + b"\n"
         with self._lock:
             self._known[digest] = came
@@ -95,7 +95,7 @@ class MeasureJournal:
                 self._file.flush()
 
     def close(self) -> None:
-        """Force the file to disk, and let it go."""
+        """Sync the file to disk, and close it."""
         if self._file is not None:
             with suppress(OSError):
                 os.fsync(self._file.fileno())
@@ -103,7 +103,7 @@ class MeasureJournal:
 
 
 def _lock(file: BinaryIO, path: Path) -> None:
-    """Refuse a file that another process writes, on systems where locks end with a process."""
+    """Raise ContractError for a file that another process writes, on systems with ``fcntl``."""
     with suppress(ImportError):
         import fcntl  # noqa: PLC0415 - not on every system
 

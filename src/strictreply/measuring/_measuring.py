@@ -1,6 +1,6 @@
-"""The measurement: one first reply a row, then one request of each style for those that are bad.
+"""The measurement: one first reply per row, then one retry in each style for the invalid ones.
 
-It runs in threads, one row in each, and asks nothing that its journal has.
+It runs in threads, one row in each, and sends no request that its journal has.
 """
 
 from __future__ import annotations
@@ -37,53 +37,53 @@ from strictreply.measuring._styles import (
 )
 
 MAX_FAILURES = 20
-"""Consecutive calls that may fail before a measurement stops."""
+"""Consecutive failed calls after which a measurement stops."""
 
 REFUSALS = frozenset({400, 413, 422})
-"""The statuses by which an endpoint refuses a request itself: it would do so again."""
+"""The HTTP statuses of a refused request, which would be refused again."""
 
 FIRST = "first"
-"""Stands for the first request where a style's name stands for another."""
+"""The name of the first request in place of a style's name."""
 
 ALL = "all"
-"""The task of rows that name none."""
+"""The task of rows without a task."""
 
 NO_REPLY = "no_reply"
-"""The kind of a response in which there is no reply to judge."""
+"""The kind of a response without a reply to judge."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureProgress:
-    """How far a measurement is."""
+    """The progress of a measurement."""
 
     rows: int
-    """Rows that are done."""
+    """Number of finished rows."""
     of: int
-    """Rows there are."""
+    """Number of all rows."""
     requests: int
-    """Requests that were sent in this run."""
+    """Number of requests that this run sent."""
     bad: int
-    """First replies that did not fit so far."""
+    """Number of invalid first replies so far."""
     failed: int
-    """Calls that failed in this run."""
+    """Number of failed calls in this run."""
 
 
 @dataclass(slots=True)
 class _RowOutcome:
-    """What one row came to."""
+    """The outcome of one row."""
 
     task: str
     """The task of the row."""
     first: RecordedResponse | None = None
-    """What came to the first request; None where the call failed."""
+    """The response to the first request; None if the call failed."""
     kind: str | None = None
-    """The code of the first fault; None where the reply fitted."""
+    """The code of the first fault; None if the reply is valid."""
     tries: list[Recovery] = field(default_factory=list[Recovery])
-    """What each style came to, of one reply each."""
+    """The outcome of each style, with one reply each."""
     is_whole: bool = False
-    """Whether every style that applies has an answer."""
+    """Whether every style that applies has a response."""
 
 
 def measure(  # noqa: PLR0913 - one parameter a setting
@@ -103,26 +103,31 @@ def measure(  # noqa: PLR0913 - one parameter a setting
     on_progress: Callable[[MeasureProgress], object] = lambda _: None,
     **contract: Unpack[ContractKeywords],
 ) -> MeasureReport:
-    """Measure how often a model's first replies fit, and which style of asking again fixes others.
+    """Measure how often first replies are valid, and which style of retry fixes the others.
 
-    ``client`` is a sync client of the openai SDK that is not wrapped, ``rows`` are texts, or
-    mappings with ``messages`` (a text or a list of turns) and, if they like, a ``task`` to count
-    by and a ``seed``. ``tools``, ``answer`` and the other keywords of :class:`Contract` say what a
-    reply may be; ``request`` has further keywords of each request, such as ``temperature``. Each
-    row is asked once; each of the ``styles``, by name or as a :class:`Style`, then asks once more
-    for each bad reply, so that all styles are compared on the same replies.
+    Each row is sent once. If its reply is invalid, each style retries it once, so that all styles
+    are compared on the same replies.
 
-    ``plain`` leaves out the ``response_format`` that a typed answer adds, as for an endpoint that
-    refuses it: only the style ``constrained`` sends one. ``seed`` is sent with the first request of
-    the first row, and counts on by two a row; requests of styles have the next one. None sends
-    none. ``journal`` is a file of JSON lines with the raw responses, by which another start goes
-    on; None keeps nothing. ``concurrency`` is how many rows are under way at once. At most
-    ``max_rows`` rows are measured, and no row is begun after ``max_seconds`` seconds; None is no
-    limit. ``on_progress`` is called after each row.
+    - ``client`` is a sync client of the openai SDK that is not wrapped.
+    - ``rows`` are texts, or mappings with ``messages`` (a text or a list of messages) and
+      optionally a ``task`` to group the counts by, and a ``seed``.
+    - ``styles`` are names, or :class:`Style` objects.
+    - ``tools``, ``answer`` and the other keywords of :class:`Contract` say what a valid reply is.
+    - ``request`` has more keywords of each request, such as ``temperature``.
+    - ``plain`` leaves out the ``response_format`` of a typed answer, for an endpoint that refuses
+      it; only the style ``constrained`` sends one.
+    - ``seed`` is the seed of the first row's first request. It grows by two per row; the retries of
+      a row have the next number. None sends no seed.
+    - ``journal`` is a file of JSON lines with the raw responses, from which another start
+      continues; None writes no file.
+    - ``concurrency`` is the number of rows in flight.
+    - ``max_rows`` limits the rows, and no row is begun after ``max_seconds`` seconds; None means no
+      limit.
+    - ``on_progress`` is called after each row.
 
-    Calls that fail are counted in the report, and after 20 in a row the measurement stops. A
-    request of a style that the endpoint refuses (status 400, 413, 422) has recovered nothing.
-    Raises ContractError when a row or a setting is wrong, OSError as files do.
+    The report counts failed calls; after 20 consecutive ones the measurement stops. If the endpoint
+    refuses the request of a style (status 400, 413, 422), that style fixed nothing. Raises
+    ContractError when a row or a setting is wrong, and OSError for errors of files.
     """
     _refuse_settings(client, concurrency, max_rows, max_seconds)
     given = Contract(answer=answer, **contract)
@@ -141,18 +146,18 @@ def measure(  # noqa: PLR0913 - one parameter a setting
 def _refuse_settings(
     client: Any, concurrency: int, max_rows: int | None, max_seconds: float | None
 ) -> None:
-    """Raise ContractError for a client that cannot be asked, or a bound that is none."""
+    """Raise ContractError for an unsuitable client or a wrong bound."""
     completions = getattr(getattr(client, "chat", None), "completions", None)
     create = getattr(completions, "create", None)
     if not callable(create) or iscoroutinefunction(unwrap(create)):
         raise ContractError(
-            "client must be a sync client with chat.completions.create, as OpenAI()"
+            "client must be a sync client with chat.completions.create, such as OpenAI()"
         )
     if callable(getattr(client, "exchange", None)):
-        raise ContractError("client is wrapped already: pass the one that wrap() was given")
+        raise ContractError("client is wrapped: pass the client that was passed to wrap()")
 
     if not is_count(concurrency, 1):
-        raise ContractError("concurrency must be a whole number from 1 on")
+        raise ContractError("concurrency must be a whole number, 1 or more")
     if max_rows is not None and not is_count(max_rows):
         raise ContractError("max_rows must be a whole number, or None")
     if max_seconds is not None and not is_duration(max_seconds):
@@ -161,18 +166,18 @@ def _refuse_settings(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A row, read."""
+    """A row as it was read."""
 
     index: int
-    """Its place among the rows."""
+    """Number of the row, from 0."""
     repeat: int
-    """How many rows before it are the same."""
+    """How many equal rows come before it."""
     task: str
     """Its task."""
     keywords: JSONObject
-    """The keywords of its first request, without what the contract adds."""
+    """The keywords of its first request, without the contract's own."""
     contract: Contract[Any]
-    """What its replies are held to."""
+    """The contract that its replies are checked against."""
 
 
 def _asked_of(
@@ -181,7 +186,7 @@ def _asked_of(
     request: Mapping[str, Any],
     seed: int | None,
 ) -> Iterator[_Asked]:
-    """Read the rows; ContractError for one that cannot be asked."""
+    """Read the rows; raise ContractError for one without messages."""
     met: Counter[str] = Counter()
     for index, row in enumerate(rows):
         held: Mapping[str, Any] = {"messages": row} if isinstance(row, str) else row
@@ -189,7 +194,7 @@ def _asked_of(
         if isinstance(messages, str) and messages:
             messages = [{"role": "user", "content": messages}]
         if not isinstance(messages, list) or not messages:
-            raise ContractError(f"row {index} has no messages: a text, or a list of turns")
+            raise ContractError(f"row {index} needs messages: a text, or a list of messages")
 
         task = held.get("task", ALL)
         if not isinstance(task, str):
@@ -207,7 +212,7 @@ def _asked_of(
 
 
 class _Run:
-    """Asks about rows; the threads share its counts and its journal."""
+    """Sends the requests of rows; its threads share the counts and the journal."""
 
     def __init__(
         self,
@@ -238,9 +243,9 @@ class _Run:
         max_seconds: float | None,
         on_progress: Callable[[MeasureProgress], object],
     ) -> list[_RowOutcome]:
-        """Ask about the rows, and return what each came to, in their order.
+        """Send the requests of all rows, and return their outcomes in order.
 
-        Ctrl-C lets the calls under way end, and begins no other.
+        After Ctrl-C the running calls end, and no other begins.
         """
         found: dict[int, _RowOutcome] = {}
         began = time.monotonic()
@@ -276,7 +281,7 @@ class _Run:
         return MeasureProgress(len(found), of, self.requests, bad, self.failures.total())
 
     def _outcome(self, row: _Asked) -> _RowOutcome:
-        """Ask about one row: its first reply, and each style where that is bad."""
+        """Measure one row: its first reply, and each style if that is invalid."""
         outcome = _RowOutcome(row.task)
         first = RowRequest.of(self._given, row.contract, row.keywords, plain=self._plain)
         came = self._came(FIRST, row.repeat, first.request)
@@ -295,14 +300,14 @@ class _Run:
         return outcome
 
     def _try_styles(self, row: _Asked, bad: RecordedReply, outcome: _RowOutcome) -> bool:
-        """Ask again in each style that applies; return whether all of them were answered."""
+        """Retry in each style that applies; return whether every request had a response."""
         for style in self._styles:
             reask = style.reask(bad)
             if reask is None:
                 continue
 
             request = dict(reask.request)
-            if "seed" in request:  # with that of the first request the same reply could come
+            if "seed" in request:  # the seed of the first request could give the same reply
                 request["seed"] = row.keywords["seed"] + 1
 
             came = self._came(style.name, row.repeat, request)
@@ -314,7 +319,7 @@ class _Run:
         return True
 
     def _came(self, style: str, repeat: int, request: JSONObject) -> RecordedResponse | None:
-        """Return what comes to a request, from the journal where it has it; None at a failure."""
+        """Return the outcome of a request, from the journal if it has it; None for a failure."""
         digest = digest_of(style, repeat, request)
         known = self._journal.found(digest)
         if known is not None:
@@ -332,7 +337,7 @@ class _Run:
         except Exception as error:
             failure = classify(error)
             if failure is None:
-                raise  # a mistake of a program, not of a call
+                raise  # a mistake in the program, not a failed call
             if style == FIRST or failure.status_code not in REFUSALS:
                 self._count_failure(str(failure))
                 return None
@@ -355,7 +360,7 @@ class _Run:
 
 
 def _kind_of(verdict: Verdict[Any] | None) -> str | None:
-    """Return the kind of a first reply that nothing is asked after; None where it fits."""
+    """Return the kind of a first reply that is not retried; None if it is valid."""
     if verdict is None:
         return NO_REPLY
 
@@ -383,7 +388,7 @@ def _tried(
 def _report(
     model: str, outcomes: Sequence[_RowOutcome], run: _Run, rows: int, stopped: Stop
 ) -> MeasureReport:
-    """Sum what the rows came to; a row that lacks a style counts for none."""
+    """Sum the outcomes of the rows; a row that lacks a style counts for no style."""
     report = MeasureReport(model, (), ())
     for each in outcomes:
         if each.first is None:

@@ -1,4 +1,4 @@
-"""What was measured, as values: counts with their intervals, a table, JSON."""
+"""The results of a measurement: counts with their intervals, a table, JSON."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Z_95 = 1.959963984540054
 """The standard normal quantile of 97.5 %: an interval of 95 % leaves 2.5 % on each side."""
 
 Stop = Literal["", "rows", "seconds", "failures"]
-"""Why a measurement ended before its rows did; empty where it did not."""
+"""Why a measurement ended early; empty if it did not."""
 
 
 def wilson(good: int, of: int) -> tuple[float, float]:
     """Return the Wilson score interval of a share at 95 %, as two numbers from 0 to 1.
 
-    It is 0 to 1 where nothing was counted (E. B. Wilson, JASA 22, 1927). Raises ValueError for a
-    count below 0 or above ``of``.
+    It is 0 to 1 if nothing was counted (E. B. Wilson, JASA 22, 1927). Raises ValueError for a count
+    below 0 or above ``of``.
     """
     if not 0 <= good <= of:
-        raise ValueError(f"{good} of {of} is no share")
+        raise ValueError(f"{good} of {of} is not a share")
     if of == 0:
         return 0.0, 1.0
 
@@ -33,7 +33,7 @@ def wilson(good: int, of: int) -> tuple[float, float]:
     middle = (share + square / 2) / (1 + square)
     half = Z_95 / (1 + square) * math.sqrt(share * (1 - share) / of + square / (4 * of))
 
-    # exactly 0 and 1 where rounding would leave a trace
+    # exactly 0 and 1, without rounding errors
     low = 0.0 if good == 0 else middle - half
     high = 1.0 if good == of else middle + half
     return low, high
@@ -41,18 +41,18 @@ def wilson(good: int, of: int) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How often one style fixed the bad first replies of one kind in one task."""
+    """How often one style fixed the invalid first replies of one kind in one task."""
 
     task: str
     """The task of the rows."""
     kind: str
-    """The code of the first fault of these replies; empty where several kinds are summed."""
+    """The code of the first fault of these replies; empty if several kinds are summed."""
     style: str
-    """The style that asked again."""
+    """The style of the retries."""
     n: int
-    """Bad replies that it asked again."""
+    """Number of invalid replies that it retried."""
     recovered: int
-    """Those after which the reply fitted."""
+    """Number of retries with a valid reply."""
     prompt_tokens: int = 0
     """Tokens of these requests, as the server counted them."""
     completion_tokens: int = 0
@@ -60,11 +60,11 @@ class Recovery:
     seconds: float = 0.0
     """Seconds of these calls together."""
     refused: int = 0
-    """Requests that the endpoint refused, such as for their ``response_format``: not recovered."""
+    """Requests that the endpoint refused, for example for their ``response_format``."""
 
     @property
     def share(self) -> float:
-        """The share that was recovered, from 0 to 1; 0 where nothing was asked."""
+        """The share of fixed replies, from 0 to 1; 0 if there were no retries."""
         return self.recovered / self.n if self.n else 0.0
 
     @property
@@ -74,12 +74,12 @@ class Recovery:
 
     @property
     def tokens_each(self) -> float:
-        """Tokens of one request and its reply on average; 0 where nothing was asked."""
+        """Average tokens of one request and its reply; 0 if there were no retries."""
         return (self.prompt_tokens + self.completion_tokens) / max(self.n, 1)
 
     @property
     def seconds_each(self) -> float:
-        """Seconds of one call on average; 0 where nothing was asked."""
+        """Average seconds of one call; 0 if there were no retries."""
         return self.seconds / max(self.n, 1)
 
     def to_dict(self) -> JSONObject:
@@ -88,22 +88,22 @@ class Recovery:
         return {**asdict(self), "low": low, "high": high}
 
     def __add__(self, other: Recovery) -> Recovery:
-        """Sum the counts of two; what they are about is that of the first."""
+        """Sum the counts; task, kind and style are those of the first."""
         return replace(self, **_summed(self, other))
 
 
 @dataclass(frozen=True, slots=True)
 class FirstReplies:
-    """What the first replies of one task came to."""
+    """The counts of the first replies of one task."""
 
     task: str
     """The task of the rows."""
     n: int
-    """Rows with a first reply."""
+    """Number of rows with a first reply."""
     valid: int
-    """Those whose first reply fitted."""
+    """Number of valid first replies."""
     kinds: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The others by the code of their first fault."""
+    """Number of invalid ones by the code of their first fault."""
     prompt_tokens: int = 0
     """Tokens of the first requests, as the server counted them."""
     completion_tokens: int = 0
@@ -122,7 +122,7 @@ class FirstReplies:
         return {**asdict(self), "kinds": dict(self.kinds), "low": low, "high": high}
 
     def __add__(self, other: FirstReplies) -> FirstReplies:
-        """Sum the counts of two; the task is that of the first."""
+        """Sum the counts; the task is that of the first."""
         kinds = dict(self.kinds)
         for kind, count in other.kinds.items():
             kinds[kind] = kinds.get(kind, 0) + count
@@ -140,26 +140,26 @@ def _summed(one: Any, other: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class MeasureReport:
-    """What the first replies of rows came to, and which style of asking again fixed bad ones.
+    """How many first replies were valid, and which style of retry fixed the others.
 
-    It is paired: every style asked again for the same recorded replies. A bad reply at which a
-    call of any style failed counts for no style. Reports of several measurements are added.
+    The comparison is paired: every style retried the same recorded replies. An invalid reply counts
+    for no style if a call of any style failed. Add reports to combine several measurements.
     """
 
     model: str
-    """The model that was asked."""
+    """The measured model."""
     first: tuple[FirstReplies, ...]
     """The first replies by task."""
     recoveries: tuple[Recovery, ...]
-    """What each style came to, by task and by kind of fault."""
+    """The results of each style, by task and by kind of fault."""
     rows: int = 0
-    """Rows that were measured to the end."""
+    """Number of completely measured rows."""
     unfinished: int = 0
-    """Rows that were not, as calls failed or the measurement stopped."""
+    """Number of other rows, because calls failed or the measurement stopped."""
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Calls that failed in this run, by what failed; the next run with the journal repeats them."""
+    """Failed calls of this run by kind; the next run with the journal repeats them."""
     requests: int = 0
-    """Requests that were sent in this run; the others were in the journal."""
+    """Requests that this run sent; the other responses were in the journal."""
     stopped: Stop = ""
     """Why the measurement ended early: ``rows``, ``seconds`` or ``failures``; empty if not."""
 
@@ -170,7 +170,7 @@ class MeasureReport:
 
     @property
     def styles(self) -> tuple[str, ...]:
-        """The styles that asked again, in their order."""
+        """The styles with retries, in order."""
         return tuple(dict.fromkeys(each.style for each in self.recoveries))
 
     def by_task(self) -> tuple[Recovery, ...]:
@@ -200,14 +200,14 @@ class MeasureReport:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_dict` has written."""
+        """Read the result of :meth:`to_dict`."""
         said = dict(value)
         first = [FirstReplies(**_own(FirstReplies, each)) for each in said.pop("first")]
         recoveries = [Recovery(**_own(Recovery, each)) for each in said.pop("recoveries")]
         return cls(first=tuple(first), recoveries=tuple(recoveries), **said)
 
     def __add__(self, other: MeasureReport) -> MeasureReport:
-        """Put two reports together, as of several tasks; the model is that of the first."""
+        """Combine two reports, for example of two tasks; the model is that of the first."""
         failures = dict(self.failures)
         for kind, count in other.failures.items():
             failures[kind] = failures.get(kind, 0) + count
@@ -240,19 +240,19 @@ class MeasureReport:
             said = ", ".join(f"{count} {kind}" for kind, count in self.failures.items())
             parts.append(f"failed calls: {said}")
         if self.unfinished:
-            parts.append(f"rows that were not measured to the end: {self.unfinished}")
+            parts.append(f"rows measured only in part: {self.unfinished}")
 
         return "\n\n".join(parts)
 
 
 def _own(kind: type, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a value that are fields, which leaves out the intervals."""
+    """Return the members that are fields, without the intervals."""
     names = {each.name for each in fields(kind)}
     return {name: member for name, member in value.items() if name in names}
 
 
 def _grouped(recoveries: Iterable[Recovery], names: Sequence[str]) -> tuple[Recovery, ...]:
-    """Sum recoveries that are about the same; what they are not grouped by is emptied."""
+    """Sum recoveries by these fields; other fields become empty."""
     found: dict[tuple[str, ...], Recovery] = {}
 
     for each in recoveries:

@@ -1,4 +1,4 @@
-"""Styles of asking again: each makes the one next request for a recorded first reply."""
+"""Styles of retry: each makes one next request for a recorded first reply."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strictreply.core import FORMAT, JSON, JSONObject
 from strictreply.core.judging import union_schema
 
 JudgeReply: TypeAlias = Callable[[JSON], "Verdict[Any] | None"]
-"""Judges the response to a request; None where no reply is in it."""
+"""Judges the response to a request; None if it has no reply."""
 
 _SCHEMA_TIER = 2
 _EXAMPLE_TIER = 3
@@ -30,7 +30,7 @@ _OURS = TieredSteering()
 
 
 class _FormatRefused(Exception):
-    """What an endpoint without ``response_format`` answers, as an SDK would raise it."""
+    """The error that an SDK raises for an endpoint that refuses ``response_format``."""
 
     status_code = 400
     body: JSONObject = {"error": {"message": "response_format is not supported"}}  # noqa: RUF012
@@ -38,7 +38,7 @@ class _FormatRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reask:
-    """The next request for a bad reply, and how the response to it is judged."""
+    """The retry of an invalid reply: the request, and the function that judges its response."""
 
     request: JSONObject
     judge: JudgeReply = field(repr=False)
@@ -46,16 +46,16 @@ class Reask:
 
 @dataclass(frozen=True, slots=True)
 class RowRequest:
-    """The first request for a row, and what its replies are held to."""
+    """The first request for a row, and the contract of its reply."""
 
     asked: JSONObject
-    """The keywords of the row, before the contract is added to them."""
+    """The keywords of the row, without the contract's own."""
     contract: Contract[Any]
-    """What a reply may be, with the demands of the request."""
+    """The contract with the demands of the request."""
     given: Contract[Any]
     """The contract without the demands of the request."""
     before: tuple[Exception, ...]
-    """What came before the reply: that ``response_format`` is refused, where it is left out."""
+    """The refusal of ``response_format`` if it is left out; otherwise empty."""
     request: JSONObject
     """The request as it is sent."""
 
@@ -78,7 +78,7 @@ class RowRequest:
     def after(
         self, response: JSON, steering: Steering = _OURS
     ) -> RecordedReply | Verdict[Any] | None:
-        """Judge the response: the verdict where nothing is asked again, else the bad reply."""
+        """Judge the response: return an invalid reply that can be retried, else the verdict."""
         step = self.given.next_request(
             self.asked, *self.before, response, policy=_ONE_RETRY, steering=steering
         )
@@ -94,10 +94,10 @@ _ONE_RETRY = RetryPolicy(max_retries=1, transport_retries=1, constrain_retries=F
 
 @dataclass(frozen=True, slots=True)
 class RecordedReply:
-    """A recorded first reply that does not fit: what a style makes its request of."""
+    """A recorded invalid first reply, from which a style makes its request."""
 
     first: RowRequest
-    """The request that it came to, with its contract."""
+    """The request of the reply, with its contract."""
     response: JSON = field(repr=False)
     """The response, unchanged."""
     issues: tuple[Issue, ...]
@@ -110,13 +110,13 @@ class RecordedReply:
 
     @property
     def contract(self) -> Contract[Any]:
-        """What the reply was held to."""
+        """The contract that the reply was checked against."""
         return self.first.contract
 
     def corrected(self, steering: Steering = _OURS) -> Reask | None:
-        """Return the request that a wrapped client sends next, with these corrections.
+        """Return the request that a wrapped client with this steering sends next.
 
-        None where it would send none.
+        Return None if it would send none.
         """
         first = self.first
         step = first.given.next_request(
@@ -132,7 +132,7 @@ class RecordedReply:
         return Reask(following, judge)
 
     def contexts(self) -> list[CorrectionContext]:
-        """Return what corrections are written of: one context for each part at fault."""
+        """Return the contexts of the corrections, one for each faulty part."""
         listener = _Listener()
         self.corrected(listener)
         return listener.heard
@@ -140,7 +140,7 @@ class RecordedReply:
 
 @dataclass(frozen=True, slots=True)
 class _Listener:
-    """A steering that says nothing, and keeps what it was asked about."""
+    """A steering that records the contexts of corrections."""
 
     heard: list[CorrectionContext] = field(default_factory=list[CorrectionContext])
 
@@ -151,9 +151,9 @@ class _Listener:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A style of asking again: its name, and the function that makes its one request.
+    """A style of retry: its name, and the function that makes its request.
 
-    The function returns None for a bad reply to which the style does not apply.
+    The function returns None for a reply to which the style does not apply.
     """
 
     name: str
@@ -162,7 +162,7 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class _AtTier:
-    """Our corrections as they are at a later tier."""
+    """Our corrections of a later tier."""
 
     tier: int
 
@@ -172,7 +172,7 @@ class _AtTier:
 
 @dataclass(frozen=True, slots=True)
 class _Echoing:
-    """Our corrections, and behind them what the model wrote at the places at fault."""
+    """Our corrections, followed by the model's own text at the faulty places."""
 
     def correction(self, context: CorrectionContext) -> str:
         found = [f"- {issue.found}" for issue in context.issues if issue.found]
@@ -181,15 +181,15 @@ class _Echoing:
 
 
 def _again(bad: RecordedReply) -> Reask:
-    """Send the first request once more, without a word about the bad reply."""
+    """Send the first request once more, without mentioning the invalid reply."""
     return Reask(dict(bad.request), bad.contract.check)
 
 
 def _fresh(bad: RecordedReply) -> Reask | None:
-    """Send the first request, its last turn with the correction in place of the bad turn."""
+    """Send the first request, with the correction in its last message; leave out the bad reply."""
     lines: list[str] = []
     for context in bad.contexts():
-        # the first line is about a bad turn above it; where it is all, it says what was wrong
+        # leave out the first line, which refers to the bad reply, unless it is the only one
         _, *more = _AtTier(_SCHEMA_TIER).correction(context).splitlines()
         lines += more or [_OURS.correction(context)]
 
@@ -204,7 +204,7 @@ def _fresh(bad: RecordedReply) -> Reask | None:
 
 
 def _forced(bad: RecordedReply) -> Reask | None:
-    """Send the first request with the tool at fault forced, else with any tool required."""
+    """Send the first request with the faulty call's tool forced, or else with any tool required."""
     contract = bad.contract
     if contract.channel != "native" or not contract.tools or contract.choice in contract.by_name:
         return None
@@ -224,9 +224,9 @@ def _forced(bad: RecordedReply) -> Reask | None:
 
 
 def _constrained(bad: RecordedReply) -> Reask | None:
-    """Send the first request with the schema of all that is allowed as ``response_format``.
+    """Send the first request with the schema of all valid replies as ``response_format``.
 
-    Where tools may be called it is the union of their calls and the answer, as JSON in the text.
+    With tools it is the union of their calls and the answer, as JSON in the text.
     """
     contract = bad.contract
     if FORMAT in bad.request:
@@ -237,7 +237,7 @@ def _constrained(bad: RecordedReply) -> Reask | None:
 
     unrefused = bad.first.given.next_request(bad.first.asked).request or {}
     if FORMAT not in unrefused:
-        return None  # an answer that is any text
+        return None  # the answer may be any text
 
     return Reask({**bad.request, FORMAT: unrefused[FORMAT]}, contract.check)
 
@@ -270,29 +270,30 @@ STYLES: Mapping[str, Style] = {
 }
 """The styles by name.
 
-``again`` sends the same request once more and says nothing, which is what chance alone fixes.
-``ours``, ``echo``, ``schema`` and ``example`` send a correction behind the bad turn: the first one
-of a wrapped client, the same with the model's words, with the broken sub-schema, and with a valid
-example. ``fresh`` leaves the bad turn out and says in the user's turn what was wrong. ``forced``
-sends the first request with ``tool_choice``, ``constrained`` with ``response_format``.
+- ``again`` sends the same request once more without a correction; it shows what chance fixes.
+- ``ours`` adds the first correction of a wrapped client after the invalid reply; ``echo`` adds the
+  model's own text to it, ``schema`` the broken sub-schema, and ``example`` a valid example.
+- ``fresh`` leaves out the invalid reply, and says in the user's message what was wrong.
+- ``forced`` sends the first request with ``tool_choice``, ``constrained`` with
+  ``response_format``.
 """
 
 
 def styles_of(given: Iterable[str | Style]) -> tuple[Style, ...]:
-    """Return styles, each given by its name or as a value.
+    """Return styles that are given by name or as values.
 
-    Raises ContractError for an unknown name, for two of one name, and for none.
+    Raises ContractError for an unknown name, for a repeated name, and for an empty list.
     """
     styles: list[Style] = []
     for one in given:
         if isinstance(one, str) and one not in STYLES:
-            raise ContractError(f"there is no style {one!r}; there are {', '.join(STYLES)}")
+            raise ContractError(f"there is no style {one!r}; the styles are {', '.join(STYLES)}")
         styles.append(STYLES[one] if isinstance(one, str) else one)
 
     names = [style.name for style in styles]
     if not names:
         raise ContractError("styles is empty: pass at least one")
     if len(set(names)) < len(names):
-        raise ContractError(f"two styles have one name: {', '.join(names)}")
+        raise ContractError(f"two styles have the same name: {', '.join(names)}")
 
     return tuple(styles)

@@ -1,8 +1,8 @@
-"""One turn of an agent, step by step: what each step may find and must leave (AGN-036/draft-1).
+"""One turn of an agent, step by step: the state before and after each step (AGN-036/draft-1).
 
-:class:`AgentPipelineContextValidator` judges a context, :class:`PipelineRunner` takes one down the
-line with steps of your own, and :class:`PipelineObserver` holds the steps of
-:func:`strictreply.run` to the same rules.
+:class:`AgentPipelineContextValidator` validates a context. :class:`PipelineRunner` runs a request
+through steps of your own. :class:`PipelineObserver` applies the same rules to the steps of
+:func:`strictreply.run`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The line of steps of your own, each validated before and after, and its runner."""
+"""The pipeline with steps of your own, each validated before and after, and its runner."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ OPENINGS: Final[Mapping[AgentPipelineContextType, tuple[PipelineStep, ...]]] = {
         *_PROMPT,
     ),
 }
-"""How each walk begins, until the Reasoner.
+"""The first steps of each type of request, up to the Reasoner.
 
-From there all go Reasoner and LLMClient in turns (requirement P43).
+After them Reasoner and LLMClient alternate (requirement P43).
 """
 
 _EVERY_STEP: Final = frozenset(PipelineStep)
@@ -49,9 +49,9 @@ ROUND: Final = (PipelineStep.LLM_CLIENT, PipelineStep.RESPONSE_BUILDER)
 
 
 def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | None:
-    """Return the step after ``done``, None after the last.
+    """Return the step after ``done``; None after the last step.
 
-    Raises ContractError for a step that is not on the walk.
+    Raises ContractError for a step that this type of request does not have.
     """
     pending = () if ctx.outgoing_manifest is None else ctx.outgoing_manifest.pending
 
@@ -74,7 +74,7 @@ def next_step(ctx: AgentPipelineContext, done: PipelineStep) -> PipelineStep | N
 def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
     """Return the id of a context's manifest.
 
-    Before its session and turn are restored, return NOT_RESTORED.
+    Before the session and the turn are restored, return an InvokeResult with NOT_RESTORED.
     """
     if ctx.session is None or ctx.turn is None:
         missing = InvokeCode.NOT_RESTORED.error("sessions.restored", path="/tool_call_manifest")
@@ -83,15 +83,12 @@ def manifest_id_of(ctx: AgentPipelineContext) -> str | InvokeResult:
 
 
 StepBody: TypeAlias = Callable[[AgentPipelineContext], Any]
-"""A function from context to context, async or not.
-
-Or a generator of effects that returns the context.
-"""
+"""A sync or async function from context to context, or a generator of effects that returns one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineResult(WalkEnd[AgentPipelineContext]):
-    """The result of a line."""
+    """The result of :meth:`PipelineRunner.run`."""
 
     @classmethod
     def of(cls, end: WalkEnd[AgentPipelineContext]) -> Self:
@@ -119,11 +116,11 @@ def line_flow(
     cancelled: Callable[[], bool],
     clock: Callable[[], float] = time.perf_counter,
 ) -> Generator[Any, Any, LineResult]:
-    """Walk a request down the line (requirements P43, P44).
+    """Run a request through the steps, as a flow (requirements P43, P44).
 
-    Each step is: pre-validation, ``cancelled``, the body, ``cancelled`` again, the body's failure,
-    post-validation. Only an Exception of a body becomes a failure. ``clock`` returns seconds. The
-    Reasoner's body bounds the rounds (requirement P68).
+    Each step has this order: pre-validation, ``cancelled``, the body, ``cancelled`` again, the
+    body's failure, post-validation. Only an Exception of a body becomes a failure. ``clock``
+    returns seconds. The Reasoner's body must limit the number of rounds (requirement P68).
     """
     walk = _LineWalk(
         state=ctx,
@@ -141,7 +138,7 @@ def line_flow(
             walk.enter(step, walk.state)
             walk.enter(None, (yield from body_flow(bodies[step], walk.state)))
         except Exception as error:  # noqa: BLE001
-            # A body is anybody's code: whatever it raises fails its step.
+            # A body is the user's code: any exception fails its step.
             return LineResult.of(walk.failed(error))
 
         step = next_step(walk.state, step)
@@ -155,7 +152,7 @@ class _LineWalk(StepWalk[AgentPipelineContext]):
     bodies: Mapping[PipelineStep, StepBody]
 
     def errors_before(self, state: AgentPipelineContext) -> tuple[InvokeError, ...]:
-        """Return the errors of a step without a body, or of the context that it is given."""
+        """Return the errors of a step without a body, or of the context before the step."""
         if self.step not in self.bodies:
             return (self.error(InvokeCode.NO_STEP_BODY, "line.body_present"),)
         return errors_before(self.validator, state, self.step)
@@ -176,8 +173,8 @@ _ALL_BUT_BUILT: Final = tuple(
 def errors_before(
     validator: AgentPipelineContextValidator, ctx: AgentPipelineContext, step: PipelineStep
 ) -> tuple[InvokeError, ...]:
-    """Return the errors of what a step is given."""
-    # The ResponseBuilder has the published rule, whatever the validator allows (X13).
+    """Return the errors of the context before a step."""
+    # The published rule applies to the ResponseBuilder, whatever the validator allows (X13).
     if step is PipelineStep.RESPONSE_BUILDER:
         published = replace(validator, allow_server_tool_calls=False)
         if errors := published.validate_post_step(ctx, PipelineStep.LLM_CLIENT).errors:
@@ -192,7 +189,7 @@ def errors_behind(
     step: PipelineStep,
     given: AgentPipelineContext,
 ) -> tuple[InvokeError, ...]:
-    """Return the errors of what a step made of ``ctx``."""
+    """Return the errors of the context ``given`` that a step made from ``ctx``."""
     return _changed(ctx, step, given) or validator.validate_post_step(given, step).errors
 
 
@@ -201,13 +198,14 @@ def _changed(
 ) -> tuple[InvokeError, ...]:
     """Report the forbidden changes that a body made.
 
-    They are those of the request, once it was received (X15), and at the end of any member (P40).
+    After the first step the request must not change (X15), and in the last step nothing but
+    ``built`` may (P40).
     """
     if step is PipelineStep.REQUEST_HANDLER:
         return ()
 
     fixed = _ALL_BUT_BUILT if step is PipelineStep.RESPONSE_BUILDER else _REQUEST
-    message = f"the body of the step changed what it may only read (step {step.name})"
+    message = f"the body of step {step.name} changed a member that it may only read"
     changed = (f"/{name}" for name in fixed if getattr(given, name) != getattr(ctx, name))
 
     return tuple(
@@ -217,12 +215,12 @@ def _changed(
 
 
 class PipelineRunner:
-    """Takes requests down the line; holds no state of any, so that one runner serves all threads.
+    """Runs requests through your steps; it has no state, so one runner serves all threads.
 
-    ``bodies`` has the body of every step of the walks in ``serves``, and no other. A body fails by
-    raising: InvokeFailed with errors of its own, or anything. ``validator`` None takes the
-    published rules, and admits calls that are run here between two asks. ``clock`` returns seconds,
-    for the trace.
+    ``bodies`` maps each step of the request types in ``serves`` to its body, and has no other
+    steps. A body fails by raising InvokeFailed with its own errors, or any other exception.
+    ``validator`` None means the published rules, with calls that are run here between two requests
+    allowed. ``clock`` returns seconds, for the trace.
 
     Raises ContractError when a body is missing, can never be reached or cannot be called.
     """
@@ -264,22 +262,22 @@ class PipelineRunner:
     def run(
         self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None = None
     ) -> LineResult:
-        """Take a request down the line.
+        """Run a request through the steps.
 
-        ``cancel``, such as ``event.is_set``, is called before and after each body; once it returns
-        True the line is ABORTED. Raises ContractError, before anything runs, when a body is async
+        ``cancel``, such as ``event.is_set``, is called before and after each body; when it returns
+        True the result is ABORTED. Raises ContractError, before any body runs, when a body is async
         or ``ctx`` is not a context.
         """
         if self._awaited:
-            raise ContractError(f"these steps are async, use arun: {', '.join(self._awaited)}")
+            raise ContractError(f"these steps are async, call arun(): {', '.join(self._awaited)}")
         return drive(self._flow(ctx, cancel), _perform)
 
     async def arun(
         self, ctx: AgentPipelineContext, cancel: Callable[[], bool] | None = None
     ) -> LineResult:
-        """Take a request down the line like :meth:`run`, awaiting async bodies.
+        """Run a request like :meth:`run`, awaiting async bodies.
 
-        Sync ones are called in place.
+        Sync bodies are called in the same thread.
         """
         return await adrive(self._flow(ctx, cancel), _aperform)
 
@@ -312,7 +310,7 @@ def _is_body(body: object) -> bool:
 
 
 def _is_kind(body: object, is_kind: Callable[[object], bool]) -> bool:
-    # The code of an object that can be called is looked at, too.
+    # An object may be callable by its class.
     return is_kind(body) or is_kind(getattr(body, "__call__", None))  # noqa: B004
 
 
@@ -320,7 +318,7 @@ def _perform(effect: object) -> EffectRaised:
     if iscoroutine(effect):
         effect.close()
     _refuse_foreign(effect)
-    return EffectRaised(ContractError("the body of a step returned an awaitable; use arun"))
+    return EffectRaised(ContractError("the body of a step returned an awaitable; call arun()"))
 
 
 async def _aperform(effect: Any) -> Any:
@@ -336,5 +334,5 @@ def _refuse_foreign(effect: object) -> None:
         kind = type(effect).__name__
         raise ContractError(
             f"a body yielded {kind}, which cannot be awaited; "
-            "drive line_flow to perform other effects"
+            "to perform other effects, drive line_flow()"
         )

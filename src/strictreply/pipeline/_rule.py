@@ -1,6 +1,6 @@
-"""A rule of AGN-036, and how it reads the content that it judges.
+"""A rule of AGN-036, and how it reads the content that it checks.
 
-The content may be anything; reading it never raises.
+The content may be any object; reading it never raises.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ ARRAYS = (list, tuple)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Object:
-    """Something that can have members, and is not a plain dict; :func:`member_of` reads them."""
+    """An object with members that is not a plain dict; :func:`member_of` reads them."""
 
     value: object
 
 
-UNREADABLE: Final = object()  # stands for a member that is there and cannot be read
+UNREADABLE: Final = object()  # stands for a member that exists and cannot be read
 
 
 def inert(value: object) -> object:
-    """Return what a rule may compare, count and iterate without running the content's own code."""
+    """Return a plain form of a value, which a rule can use without running the value's own code."""
     kind = type(value)  # isinstance would ask the value, and a set would ask its class
     if value is None or kind is dict or kind is bool or kind is Object or value is UNREADABLE:
         return value
@@ -47,12 +47,12 @@ def inert(value: object) -> object:
 
 
 def _text(value: str) -> object:
-    # No JSON holds half of a surrogate pair, and no error could report it.
+    # JSON has no lone surrogates, and an error could not report one.
     text = str.__str__(value)
     return text if text.isascii() or not re.search("[\ud800-\udfff]", text) else UNREADABLE
 
 
-# How each type is read, also of subclasses, without their own code.
+# How each type and its subclasses are read without running their own code.
 _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
     (str, _text),
     (int, int.__int__),
@@ -65,7 +65,7 @@ _PLAIN: Final[tuple[tuple[type, Callable[[Any], object]], ...]] = (
 
 
 def member_of(value: object, name: str) -> object:
-    """Return a member by its name; None where there is none, UNREADABLE where reading it raises."""
+    """Return a member by its name; None if it is missing, UNREADABLE if reading it raises."""
     if type(value) is dict:
         return inert(value.get(name))
     if not isinstance(value, Object):
@@ -73,7 +73,7 @@ def member_of(value: object, name: str) -> object:
 
     try:
         inner = value.value
-        # Of our own values the attribute: ``peek`` would first ask whether this is a mapping.
+        # Read our own values by attribute; ``peek`` would first check for a mapping.
         is_ours = issubclass(type(inner), Value)
         return inert(getattr(inner, name, None) if is_ours else peek(inner, name))
     except Exception:  # noqa: BLE001 - an object's own code may raise anything
@@ -114,7 +114,7 @@ def is_populated(value: object) -> bool:
 
 
 def has_entries(value: object) -> bool:
-    """Return whether an array holds at least one entry."""
+    """Return whether an array has at least one entry."""
     return isinstance(value, ARRAYS) and bool(value)
 
 
@@ -130,7 +130,7 @@ def member_is(path: str, *values: str) -> RuleCondition:
 
 
 def entries(value: object) -> list[object]:
-    """Return the entries of an array; none of any other value."""
+    """Return the entries of an array; an empty list for any other value."""
     return list(map(inert, value)) if isinstance(value, ARRAYS) else []
 
 
@@ -139,14 +139,14 @@ Profile: TypeAlias = Literal["published", "extended"]
 
 
 class RuleStage(StrEnum):
-    """When a rule is asked, and what its content is."""
+    """When a rule is checked, and on which content."""
 
-    ENTRY = "entry"  # before the others, of the step that was named
-    CORE = "core"  # of every context, and before the rules of any step
-    PRE = "pre"  # of the context that a step is given
-    POST = "post"  # of the context that a step leaves behind
-    MANIFEST = "manifest"  # of a tool-call manifest, by itself or inside a context
-    RESPONSE = "response"  # of the response that was built
+    ENTRY = "entry"  # first, on the step that was named
+    CORE = "core"  # on every context, before the rules of any step
+    PRE = "pre"  # on the context before a step
+    POST = "post"  # on the context after a step
+    MANIFEST = "manifest"  # on a tool-call manifest, by itself or inside a context
+    RESPONSE = "response"  # on the response that was built
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,20 +154,20 @@ class ValidatorOptions:
     """The options of a validator."""
 
     allow_error_results: bool = False
-    """Whether a result's error may stand in place of its JSON, as in AGN-033 (X11)."""
+    """Whether a result may have an error instead of its JSON, as in AGN-033 (X11)."""
     allow_server_tool_calls: bool = False
-    """Whether the model's calls may be ones that go back to the Reasoner (X13)."""
+    """Whether the model's calls may go back to the Reasoner (X13)."""
     profile: Profile = "published"
-    """The set of rules: ``extended`` adds those that only AGN-036's first implementation has."""
+    """The set of rules; ``extended`` adds the rules of AGN-036's first implementation."""
     first_only: bool = False
-    """Whether to end with the first error."""
+    """Whether to stop at the first error."""
     tools: Mapping[str, Tool] | None = field(default=None, repr=False)
-    """The tools by name that the calls of a manifest are checked against; None for no check."""
+    """The tools, by name, to check the calls of a manifest against; None for no check."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEntry:
-    """One entry of a list; ``path`` leads to it from the content that is judged."""
+    """One entry of a list; ``path`` is its JSON Pointer in the content."""
 
     value: object
     index: int
@@ -177,7 +177,7 @@ class RuleEntry:
         return member_of(self.value, member)
 
     def text(self, member: str) -> str | None:
-        """Return a member that is a text; None for any other."""
+        """Return a member if it is a text, else None."""
         value = self[member]
         return value if isinstance(value, str) else None
 
@@ -200,7 +200,7 @@ class RuleEntry:
 
 @dataclass(frozen=True, slots=True)
 class RuleSubject:
-    """What a rule is asked of: any content, and the options.
+    """The subject of a rule: any content, and the options.
 
     ``at`` is the JSON Pointer to the content.
     """
@@ -211,10 +211,7 @@ class RuleSubject:
     _known: dict[str, object] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __getitem__(self, path: str) -> object:
-        """Return the member at a JSON Pointer into the content, read once for all rules.
-
-        :func:`member_of` reads it.
-        """
+        """Return the member at a JSON Pointer into the content; it is read once for all rules."""
         if path not in self._known:
             if path:
                 outer = path.rpartition("/")[0]
@@ -236,20 +233,20 @@ RuleCondition: TypeAlias = Callable[[RuleSubject], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PipelineRule:
-    """One rule; its words are those of its code, and :func:`placed` sets its place."""
+    """One rule; its message is that of its code, and :func:`placed` sets its place."""
 
     id: str
     """Stable and unique name."""
     code: InvokeCode
     """The kind of error that it reports."""
     breaches: Callable[[RuleSubject], Iterable[Breach]] = field(repr=False)
-    """Finds every place where it does not hold."""
+    """Finds every place where the rule is broken."""
     when: RuleCondition = field(default=lambda _: True, repr=False)
     """The condition under which it is checked."""
     profile: Profile = "published"
-    """The set of rules that it belongs to; ``published`` ones are always checked."""
+    """The set of rules that it belongs to; ``published`` rules are always checked."""
     section: str = ""
-    """Its section of AGN-036; empty until it is placed."""
+    """Its section of AGN-036; empty until the rule is placed."""
     stage: RuleStage = RuleStage.ENTRY
     """When it is checked, and on which content."""
     step: PipelineStep | None = None
@@ -257,14 +254,11 @@ class PipelineRule:
 
     @property
     def message(self) -> str:
-        """What must hold."""
+        """The rule in words."""
         return self.code.template
 
     def judge(self, subject: RuleSubject) -> Iterator[InvokeError]:
-        """Report an error for each place where the rule does not hold.
-
-        There is none where it is not asked.
-        """
+        """Report an error for each place where the rule applies and is broken."""
         if self.profile in ("published", subject.options.profile) and self.when(subject):
             for breach in self.breaches(subject):
                 placed_breach: Breach = {**breach, "path": subject.at + breach.get("path", "")}
@@ -287,11 +281,11 @@ class Included:
 
 
 RuleGroup: TypeAlias = tuple[PipelineRule | Included, ...]
-"""Rules that are asked together: each reports its errors, whatever the others find (P6)."""
+"""Rules that are checked together: each reports its errors, whatever the others find (P6)."""
 
 
 def judged_in_turn(subject: RuleSubject, groups: Iterable[RuleGroup]) -> Iterator[InvokeError]:
-    """Ask one group after the other, up to the first that finds an error (P5, P6)."""
+    """Check one group after the other, up to the first that finds an error (P5, P6)."""
     for group in groups:
         broken = False
         for rule in group:
@@ -331,7 +325,7 @@ def asked_when(when: RuleCondition, *rules: PipelineRule) -> tuple[PipelineRule,
 def member_rule(
     id_: str, code: InvokeCode, path: str | tuple[str, ...], holds: Predicate
 ) -> PipelineRule:
-    """Ask one member, or several: each of which ``holds`` is false is a breach at its path."""
+    """Make a rule for members: each one for which ``holds`` is false breaks it."""
     paths = (path,) if isinstance(path, str) else path
     return PipelineRule(
         id_, code, lambda subject: [Breach(path=each) for each in paths if not holds(subject[each])]
@@ -341,7 +335,7 @@ def member_rule(
 def entries_rule(
     id_: str, code: InvokeCode, path: str, member: str, holds: Predicate
 ) -> PipelineRule:
-    """Ask one member of every entry of a list."""
+    """Make a rule for one member of every entry of a list."""
     return PipelineRule(
         id_,
         code,
@@ -352,5 +346,5 @@ def entries_rule(
 
 
 def whole_rule(id_: str, code: InvokeCode, path: str, holds: RuleCondition) -> PipelineRule:
-    """Ask the whole subject; a breach is reported at ``path``."""
+    """Make a rule for the whole subject; ``path`` is the place of its error."""
     return PipelineRule(id_, code, lambda subject: () if holds(subject) else (Breach(path=path),))

@@ -1,4 +1,4 @@
-"""AGN-036 over a run of the tool loop: each step is held to the rules, and may be refused."""
+"""AGN-036 for runs of the tool loop: each step is checked against the rules, and may be refused."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from strictreply.pipeline._values import (
 
 @dataclass(frozen=True, slots=True)
 class PipelineObserver:
-    """Holds every step of a run to the rules, before and after it.
+    """Checks the rules of AGN-036 before and after every step of a run.
 
-    Give it to ``run`` as ``observer=``. A run that breaks a rule ends at that step with
-    InvokeFailed, before the next one; nothing else changes. It keeps nothing: one serves all runs.
+    Pass it to ``run`` as ``observer=``. A run that breaks a rule ends at that step with
+    InvokeFailed; nothing else changes. It has no state, so one observer serves all runs.
     ``validator`` should allow calls that are run here between two requests, as the default does.
     """
 
     validator: AgentPipelineContextValidator = LOOP_VALIDATOR
 
     def before(self, run: RunLoop, state: Progress) -> tuple[InvokeError, ...]:
-        """Return the errors of the context that a step is given."""
+        """Return the errors of the context before a step."""
         return errors_before(self.validator, context_of(run, state), run.step)
 
     def after(self, run: RunLoop, state: Progress) -> tuple[InvokeError, ...]:
-        """Return the errors of the context that a step left."""
+        """Return the errors of the context after a step."""
         ctx = context_of(run, run.state)
         return errors_behind(self.validator, ctx, run.step, context_left(run, state))
 
 
 def context_left(run: RunLoop, state: Progress) -> AgentPipelineContext:
-    """Return the context that a step leaves; a response was built from what the step was given."""
+    """Return the context after a step; a response's fingerprint is that of the context before."""
     ctx = context_of(run, state)
     if state.response is None:
         return ctx

@@ -327,7 +327,7 @@ _ROWS: Final = {
         ),
         post=(
             whole_rule("not_both", Code.BOTH, "", lambda subject: not _has_both(subject)),
-            # A blank answer is refused where the response is built.
+            # The ResponseBuilder refuses a blank answer.
             whole_rule(
                 "not_neither",
                 Code.NEITHER,
@@ -371,7 +371,7 @@ _BY_NAME: Final = {
 def step_of(step: object) -> PipelineStep | None:
     """Return the step of a member, a number or a name (``LLMClient`` is ``LLM_CLIENT``).
 
-    None for anything else.
+    Return None for anything else.
     """
     step = inert(step)
     if isinstance(step, str):
@@ -386,9 +386,9 @@ STEP_KNOWN: Final = replace(_KNOWN, section="2.1")
 
 
 def list_rules() -> tuple[PipelineRule, ...]:
-    """List every rule in the order in which it is asked (requirement P9).
+    """List every rule in the order in which they are checked (requirement P9).
 
-    The rules of the extended profile are among them.
+    The list includes the rules of the extended profile.
     """
     of_steps = (group for step in STEPS.values() for group in (step.pre, step.post) if group)
     groups = ((STEP_KNOWN,), *CORE, *of_steps, *MANIFEST, *RESPONSE)
@@ -397,12 +397,12 @@ def list_rules() -> tuple[PipelineRule, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AgentPipelineContextValidator(ValidatorOptions):
-    """Hold contexts and manifests to AGN-036.
+    """Validates contexts and manifests by the rules of AGN-036.
 
-    It keeps nothing, changes nothing and never raises on any content. A context is an
-    AgentPipelineContext, or any mapping with the same names.
+    It has no state, changes nothing, and never raises for any content. A context is an
+    AgentPipelineContext, or a mapping with the same names.
 
-    Raises ContractError for a ``profile`` or ``tools`` of another kind.
+    Raises ContractError for a wrong ``profile`` or wrong ``tools``.
     """
 
     def __post_init__(self) -> None:
@@ -418,34 +418,34 @@ class AgentPipelineContextValidator(ValidatorOptions):
                     "tools must map names to Tools: {tool.name: tool for tool in …}"
                 )
 
-            # Later changes of the caller's mapping do not reach it.
+            # A copy, so that later changes of the caller's mapping have no effect.
             object.__setattr__(self, "tools", copied)
 
     def validate_core(self, ctx: AgentPipelineContext | object) -> InvokeResult:
-        """Hold a context to the rules of every step (AGN-036 section 3).
+        """Check the rules that apply at every step (AGN-036 section 3).
 
-        They are invariants, then those of its type (P6).
+        The invariants come first, then the rules of the context's type (P6).
         """
         return self._result(ctx, CORE)
 
     def validate_pre_step(
         self, ctx: AgentPipelineContext | object, step: PipelineStep | int | str
     ) -> InvokeResult:
-        """Hold the context before a step to the core, then to the step's PRE rules (section 4).
+        """Check a context before a step: the core rules, then the step's PRE rules (section 4).
 
-        ``step`` is a PipelineStep, its number or name, else UNKNOWN_STEP. The RequestHandler has no
-        rules (X21).
+        ``step`` is a PipelineStep, its number or its name; for anything else the result has
+        UNKNOWN_STEP. The RequestHandler has no rules (X21).
         """
         return self._at_step(ctx, step, RuleStage.PRE)
 
     def validate_post_step(
         self, ctx: AgentPipelineContext | object, step: PipelineStep | int | str
     ) -> InvokeResult:
-        """Hold the context after a step to the core, then to the step's POST rules (section 4)."""
+        """Check a context after a step: the core rules, then the step's POST rules (section 4)."""
         return self._at_step(ctx, step, RuleStage.POST)
 
     def validate_tool_call_manifest(self, manifest: ToolCallManifest | object) -> InvokeResult:
-        """Hold a manifest to section 5.
+        """Check a manifest by section 5.
 
         An error has the index, the id and the name of its entry, and the reason.
         """
@@ -464,6 +464,6 @@ class AgentPipelineContextValidator(ValidatorOptions):
         return InvokeResult(errors=tuple(islice(errors, 1 if self.first_only else None)))
 
 
-# Calls that are run here between two asks are admitted; the published rule still holds for the
+# It allows calls that are run here between two requests; the published rule still applies to the
 # ResponseBuilder (X13).
 LOOP_VALIDATOR: Final = AgentPipelineContextValidator(allow_server_tool_calls=True)

@@ -1,4 +1,4 @@
-"""The values of AGN-036 beside those of a run: the context of a request, and its fingerprint."""
+"""The values of AGN-036 that a run does not have: a request's context, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from strictreply.loop.values import (
 
 
 class ResponseType(StrEnum):
-    """What the model's last reply leads to: the outcome, not the request's type (X18)."""
+    """The outcome of the model's last reply, as opposed to the type of the request (X18)."""
 
     NOT_READY = "NotReady"
     FINAL = "Final"
     TOOL_CONTINUATION = "ToolContinuation"
     SERVER_TOOLS = "ServerTools"
-    """Calls that are run here, between two asks of one turn.
+    """Calls that are run here, between two requests of one turn.
 
     A response is never built from them (X13).
     """
@@ -39,14 +39,14 @@ class ResponseType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationContext(Value):
-    """How a conversation is led."""
+    """The settings of a conversation."""
 
     id: str
     """Id of the context."""
     name: str = ""
     """Name of the context."""
     model: str = ""
-    """The model that is asked."""
+    """Name of the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +54,14 @@ class PromptContent(Value):
     """The prompt of the model."""
 
     ready: bool = False
-    """Whether the prompt is composed; set by the step that does it, and by nothing else (P41)."""
+    """Whether the prompt is composed; only the step that composes it sets this (P41)."""
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
     """The messages of the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsePayload(Value):
-    """What a final reply of the model says."""
+    """The content of the model's final reply."""
 
     primary_output_text: str
     """The text of the answer."""
@@ -77,10 +77,10 @@ class ResponsePayload(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltResponse(Value):
-    """A response, and what it was built from."""
+    """A response, with a hash of the context that it was built from."""
 
     response: AgentResponse
-    """What the client gets."""
+    """The response for the client."""
     fingerprint: str
     """Hash of the context that the response was built from (requirement P40)."""
 
@@ -90,11 +90,11 @@ class AgentPipelineContext(Value):
     """All data of one request while the steps of the pipeline process it."""
 
     type: AgentPipelineContextType
-    """What kind of request it is."""
+    """The type of the request."""
     time_stamp: str
     """ISO 8601 date and time."""
     correlation_id: str
-    """Name of the request in logs."""
+    """Id of the request in logs."""
     envelope: Envelope
     """The request as it was received."""
     session: Session | None = None
@@ -114,18 +114,18 @@ class AgentPipelineContext(Value):
     response_payload: ResponsePayload | None = None
     """The answer of the model; None until there is one."""
     response_type: ResponseType = ResponseType.NOT_READY
-    """What the model's last reply leads to."""
+    """The outcome of the model's last reply."""
     built: BuiltResponse | None = None
     """The response and its fingerprint; None until the ResponseBuilder has made it."""
 
 
 def fingerprint(ctx: object) -> str:
-    """Return the hash of all that a context holds but ``built`` (requirement P40).
+    """Return the hash of a context's members except ``built`` (requirement P40).
 
-    A mapping of its members does as well; a member that it leaves out counts as its default, at
-    every level, as in the context that is read from the same JSON. Equal contexts have equal
-    hashes: SHA-256 of the UTF-8 of the canonical text, as 64 hexadecimal digits. Raises ValueError
-    when it holds what is not JSON.
+    The hash is SHA-256 of the canonical text in UTF-8, as 64 hexadecimal digits. Equal contexts
+    have equal hashes. A mapping of the members is accepted, too; a missing member has its default,
+    at every level, as in a context read from the same JSON. Raises ValueError for a value that is
+    not JSON.
     """
     members = _completed(AgentPipelineContext, ctx) if isinstance(ctx, Mapping) else ctx
     content = {name: member for name, member in _members(members).items() if name != "built"}
@@ -133,16 +133,14 @@ def fingerprint(ctx: object) -> str:
 
 
 def canonical(value: object) -> str:
-    """Return the canonical text of JSON or a value: sorted, ASCII, ``1`` is not ``1.0``.
+    """Return the canonical text of JSON: sorted keys, ASCII, ``1`` different from ``1.0``.
 
-    Raises ValueError for anything else.
+    Raises ValueError for a value that is not JSON.
     """
     try:
         return _CANONICAL.encode(value)
     except (TypeError, RecursionError) as error:
-        message = (
-            "only JSON has a canonical text: strings, numbers, booleans, null, arrays, objects"
-        )
+        message = "the value must be JSON: strings, numbers, booleans, null, arrays, objects"
         raise ValueError(message) from error
 
 
@@ -151,14 +149,14 @@ def _members(value: object) -> dict[str, Any]:
         return dict(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in fields(value)}
-    raise ValueError(f"a {type(value).__name__} has no members that JSON could hold")
+    raise ValueError(f"a value of type {type(value).__name__} has no members to write as JSON")
 
 
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_members)
 
 
 def _completed(kind: Any, value: Any) -> Any:
-    """Return the members of a value with the defaults of those that are left out."""
+    """Return the members of a value, with defaults for the missing ones."""
     if isinstance(value, list | tuple):
         return [_completed(kind, one) for one in cast("list[Any]", value)]
     if not isinstance(value, Mapping):
@@ -177,7 +175,7 @@ def _completed(kind: Any, value: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _kinds_in(kind: Any) -> dict[str, type[Any]]:
-    """Return the values of the pipeline that the fields of one hold, alone or in a tuple."""
+    """Return the Value classes of a class's fields, alone or in a tuple, by the field's name."""
     kinds: dict[str, type[Any]] = {}
     for name, hint in get_type_hints(kind).items():
         named = (hint, *get_args(hint))

@@ -18,7 +18,7 @@ from strictreply.wires._members import peek
 _CONFIG = "output_config"
 
 _NO_THREADS = (
-    "the server holds the conversation, and a retry would need another one; "
+    "the server stores the conversation, and a retry would need a new one; "
     "call client.beta.messages.create() with all messages"
 )
 

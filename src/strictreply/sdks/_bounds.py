@@ -2,10 +2,10 @@
 
 One deadline bounds the whole exchange; the cap counts the bytes of the decoded body.
 
-The SDK is given a stand-in for its HTTP client: an object of the same class (httpx or httpx2,
-neither is imported) that shares all state with it. An async call is cancelled at the deadline from
-outside. For a sync call, whose timeouts start anew whenever a byte comes, the deadline shortens
-each wait by itself:
+The SDK gets a replacement of its HTTP client: an object of the same class (httpx or httpx2, neither
+is imported) that shares all state with it. An async call is cancelled at the deadline from outside.
+In a sync call each timeout starts again whenever a byte arrives, so the deadline shortens each wait
+separately:
 
 =====================================  ============================================================
 the name of a host, each of its        the network backend, whose class is changed
@@ -39,42 +39,42 @@ from strictreply.sdks._resolving import resolve_within
 from strictreply.sdks._shapes import HttpRequest, HttpResponse
 from strictreply.values._limits import JSONObject
 
-# Of a response that is not a success: the SDK parses it, and a megabyte holds any error.
+# For a response that is not a success: the SDK parses it, and an error is never longer.
 MAX_ERROR_BYTES = 1_000_000
 
-# Compressed bytes that are expanded at once, so that no step makes more than some 16 MB: deflate
-# expands 1,032 times at most, zstd makes a block of 128 KB from 4 bytes (RFC 8878 §3.1.1.2), brotli
-# one of 16 MB from some 8 (RFC 7932 §9.2).
+# Compressed bytes per step of expansion, so that one step never makes more than about 16 MB:
+# deflate expands 1,032 times at most, zstd makes a block of 128 KB from 4 bytes (RFC 8878
+# §3.1.1.2), brotli one of 16 MB from about 8 (RFC 7932 §9.2).
 _STEP_BYTES = {"gzip": 4096, "deflate": 4096, "zstd": 128, "br": 8}
-_MAX_CODINGS = 5  # undone one on top of the other; nobody sends more than one
+_MAX_CODINGS = 5  # nested codings; real servers use one
 _PIECE_BYTES = 65_536
 _LIBRARIES = {
     "br": ("brotli", "brotlicffi"),
     "zstd": ("compression.zstd", "backports.zstd", "zstandard"),
 }
 
-# How the names of trace events end (https://www.encode.io/httpcore/extensions/#trace).
+# Endings of the names of trace events (https://www.encode.io/httpcore/extensions/#trace).
 _SENDS_HEADERS = "send_request_headers.started"  # a connection was chosen
 _CONNECTS = ("connect_tcp.started", "connect_unix_socket.started")
 _CONNECTS_AGAIN = "retry.started"  # before the pause after a connection that failed
 
-# Around a network stream (HTTP inside a tunnel inside a proxy), or of transports around another.
+# Layers around a network stream (HTTP inside a tunnel inside a proxy), and nested transports.
 _MAX_LAYERS = 4
 _READ_BYTES = 4096
 
 ABOUT_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 """The headers of a response that are about its body."""
 
-_STREAM_FACTOR = 8  # a chunk of a stream holds some four bytes of the reply in three hundred
+_STREAM_FACTOR = 8  # a chunk of 300 bytes has about four bytes of the reply
 _WRITE_BYTES = 16_384
 _PORTS = {"http": 80, "https": 443}
 _current: ContextVar[Bounds | None] = ContextVar("strictreply_exchange", default=None)
 
 
 class BodySize:
-    """Counts the bytes of a body, also after each content coding.
+    """Counts the bytes of a body, before and after each content coding.
 
-    Beyond the cap (1 MB for an error) the exchange stops.
+    It stops the exchange beyond the cap (1 MB for an error).
     """
 
     def __init__(self, response: HttpResponse, max_bytes: int) -> None:
@@ -91,7 +91,7 @@ class BodySize:
         self._totals = [0] * (len(known) + 1)
 
     def feed(self, data: bytes, layer: int = 0) -> None:
-        """Count bytes of a layer, and what they expand to above it.
+        """Count the bytes of a layer, and the bytes to which they expand in the next layers.
 
         Layer 0 is the body as it was received.
         """
@@ -111,7 +111,7 @@ class BodySize:
 
 
 def _most_bytes(response: HttpResponse, max_bytes: int) -> int:
-    """Return how long the body of a response may be: an error is short."""
+    """Return the cap on a response's body, which is smaller for an error."""
     return max_bytes if response.is_success else min(max_bytes, MAX_ERROR_BYTES)
 
 
@@ -121,9 +121,9 @@ def _too_large(status: int, max_bytes: int) -> ExchangeStopped:
 
 
 class _Expander:
-    """Undoes one content coding piece by piece, as httpx undoes it.
+    """Decodes one content coding piece by piece, like httpx.
 
-    What cannot be read stops the exchange.
+    Bytes that cannot be decoded stop the exchange.
     """
 
     def __init__(self, coding: str) -> None:
@@ -132,7 +132,7 @@ class _Expander:
         self._machine: Any = _machine(coding)
 
     def expand(self, data: bytes) -> bytes:
-        """Return what some bytes expand to: nothing after the end of what zlib reads."""
+        """Return the expanded bytes; nothing after the end of a zlib stream."""
         if self._machine is None or not data:
             return b""
 
@@ -163,12 +163,12 @@ class _Expander:
             if begun or self._coding != "deflate":
                 raise
 
-        # some servers leave the header of RFC 1950 out
+        # some servers leave out the header of RFC 1950
         self._machine = zlib.decompressobj(-zlib.MAX_WBITS)
         return bytes(self._machine.decompress(data))
 
     def _frames(self, data: bytes) -> bytes:
-        # zstd comes in frames, each of which needs a decompressor of its own
+        # zstd has frames, and each frame needs its own decompressor
         found: list[bytes] = []
         while data:
             if self._machine.eof:
@@ -181,7 +181,7 @@ class _Expander:
 def _machine(coding: str) -> object:
     """Return a decompressor for a content coding.
 
-    None when no library for the coding is installed: the HTTP library cannot undo it then either.
+    Return None if no library for it is installed; then the HTTP library cannot decode it either.
     """
     if coding not in _LIBRARIES:
         return zlib.decompressobj(zlib.MAX_WBITS | (16 if coding == "gzip" else 0))
@@ -203,9 +203,9 @@ def _first_installed(names: tuple[str, ...]) -> Any:
 
 
 class _BoundedBody(OuterBody):
-    """A body that counts itself, and checks the time before it passes ``least`` bytes on.
+    """A body that counts its bytes and checks the time; sync or async like the original body.
 
-    It is sync or async as the body behind it.
+    It yields pieces of at least ``least`` bytes.
     """
 
     def __init__(
@@ -240,8 +240,8 @@ class _BoundedBody(OuterBody):
         if not kept and len(piece) >= self._least:
             return (piece,)
 
-        # the HTTP library keeps each piece as an object: of two bytes each they would take thirty
-        # times their size
+        # join small pieces, because the HTTP library keeps each as an object: pieces of two bytes
+        # would take thirty times their size
         kept += piece
         if len(kept) < self._least:
             return ()
@@ -252,15 +252,15 @@ class _BoundedBody(OuterBody):
 
 
 class DecodedBody(OuterBody):
-    """A body whose frames are decoded by the SDK, as events of text.
+    """A body whose frames the SDK decodes; it yields them as text events.
 
-    It is sync or async as the body behind it. A frame that cannot be decoded breaks the exchange.
+    It is sync or async like the original body. A frame that cannot be decoded stops the exchange.
     """
 
     def __init__(self, behind: object, decoder: object) -> None:
         super().__init__(behind)
         self._decoder: Any = decoder
-        self._broken: Exception | None = None  # what reading the body itself has raised
+        self._broken: Exception | None = None  # the error of reading the body itself
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -306,16 +306,16 @@ def _event_text(event: Any) -> bytes:
 
 @dataclass(slots=True)
 class Bounds:
-    """The bounds of one request, and what was seen of it."""
+    """The bounds of one request, and its state so far."""
 
     until: float | None
     """When the deadline passes, by ``time.monotonic``; None without a deadline."""
     max_body_bytes: int
     """Most bytes of the body, decompressed."""
     is_streamed: bool = False
-    """Whether the request asks for a stream."""
+    """Whether the response will be a stream."""
     redirected: Any = field(default=None, repr=False)
-    """The last response when it is a redirect that is still to be followed; None otherwise."""
+    """The last response if it is a redirect that was not followed yet; None otherwise."""
     redirects: int = 0
     """Redirects so far."""
     connected: bool = False
@@ -324,9 +324,9 @@ class Bounds:
     """Seconds that httpcore waits before it connects again."""
 
     def left(self) -> float | None:
-        """Return the seconds that are left; None without a deadline.
+        """Return the seconds to the deadline; None without a deadline.
 
-        Stop the exchange when no time is left.
+        Stop the exchange if the deadline has passed.
         """
         if self.until is None:
             return None
@@ -339,7 +339,7 @@ class Bounds:
         return left
 
     def shortened(self, timeout: float | None, share: int = 1) -> float | None:
-        """Shorten a timeout in seconds to what is left, or to a share of it; None is no timeout."""
+        """Shorten a timeout to the time to the deadline, or to a share of it; None: no timeout."""
         left = self.left()
         if left is None:
             return timeout
@@ -348,7 +348,7 @@ class Bounds:
         return min(timeout, left / share)
 
     def check_pause(self) -> None:
-        """Stop when httpcore would wait past the deadline to connect again.
+        """Stop the exchange if httpcore would wait beyond the deadline to connect again.
 
         It waits 0, 0.5, 1, 2, … seconds.
         """
@@ -360,10 +360,7 @@ class Bounds:
         self.pause = 2 * self.pause or 0.5
 
     def check_request(self, request: HttpRequest) -> None:
-        """Refuse a request that follows a redirect to something else.
-
-        It must be the same request to the same origin, and the only one that follows a redirect.
-        """
+        """Refuse to follow a redirect unless it is the first, to the same origin, same method."""
         response = self.redirected
         self.redirected = None
 
@@ -383,19 +380,19 @@ class Bounds:
         else:
             return
 
-        # the message has neither path nor query
+        # leave path and query out of the message
         scheme, host, port = origin
         shown = f"[{host}]" if ":" in host else host
         shown_port = "" if port == _PORTS.get(scheme) else f":{port}"
         place = ascii(f"{scheme}://{shown}{shown_port}")[1:-1][:300]
 
-        detail = f"{what} is not followed, it leads to {place}"
+        detail = f"{what}, to {place}, is not followed"
         raise ExchangeStopped(
             Failure("redirect_refused", False, response.status_code, detail=detail)
         )
 
     def bound_response(self, response: HttpResponse) -> None:
-        """Look at a response before its body is read: bound the body, and remember a redirect."""
+        """Bound the body of a response before it is read, and remember a redirect."""
         size = BodySize(response, self.max_body_bytes * (_STREAM_FACTOR if self.is_streamed else 1))
         kind: Any = type(response.stream)
         least = 1 if self.is_streamed else _PIECE_BYTES
@@ -404,9 +401,9 @@ class Bounds:
             self.redirected = response
 
     def checked(self, response: HttpResponse) -> HttpResponse:
-        """Return a response once the size of its body is checked.
+        """Check the size of a response's body in memory, and return the response.
 
-        The body of a mock or of a cache was in memory all along.
+        The body of a mock or of a cache is checked only here.
         """
         max_bytes = _most_bytes(response, self.max_body_bytes)
         if len(response.content) > max_bytes:
@@ -419,8 +416,8 @@ class Bounds:
         return self.checked(await sent)
 
 
-class bounded:  # noqa: N801 - used as contextlib's are, of which it is a lighter one
-    """Bounds the exchanges made inside.
+class bounded:  # noqa: N801 - a fast context manager, named like those of contextlib
+    """Bounds the exchanges inside the block.
 
     All of them together have ``seconds`` (None: no deadline), each has ``max_body_bytes``.
     """
@@ -447,10 +444,10 @@ def check_size(response: HttpResponse) -> None:
 
 
 def stand_in(client: object, decoder: Callable[[], Any] | None = None) -> object:
-    """Return a stand-in, of its class and state, for an httpx or httpx2 client: it bounds.
+    """Return a replacement of an httpx or httpx2 client, with its class and state, that bounds.
 
-    ``decoder`` makes what decodes streams whose bytes are not events of text; they become such
-    events. Returns None for anything else.
+    ``decoder`` makes the decoder of streams whose bytes are not text events; they become text
+    events. Return None for any other object.
     """
     kind: Any = type(client)
     if not callable(getattr(kind, "send", None)):
@@ -476,7 +473,7 @@ def _stand_in_class(kind: type[object]) -> type:
 
 
 class _StandIn:
-    """A client in front of another one of the same class."""
+    """A client that replaces another client of the same class."""
 
     __slots__ = ()
     stood_for: Any
@@ -484,13 +481,10 @@ class _StandIn:
     is_async: bool
 
     def __del__(self) -> None:
-        """Close nothing.
-
-        The SDK's own class would close the connections here, which belong to the client behind.
-        """
+        """Close nothing, because the connections belong to the original client."""
 
     def build_request(self, *args: object, **given: object) -> object:
-        """Build a request; one that was sent is not built anew."""
+        """Build a request, or return the one that was already sent."""
         passing = exchange.get()
         if isinstance(passing, Told):
             return passing.request
@@ -528,7 +522,7 @@ class _StandIn:
             response.stream = body_class(DecodedBody, kind)(response.stream, self.decoder())
             return response
 
-        # of a mock, or of a cache: it was in memory all along
+        # the body of a mock or of a cache is already in memory
         in_memory: Any = import_module(type(response).__module__.partition(".")[0]).ByteStream
         body = body_class(DecodedBody, in_memory)(in_memory(response.content), self.decoder())
         named = response.headers.multi_items()
@@ -552,7 +546,7 @@ class _StandIn:
         if outer is None:
             return type(client).send(client, request, stream=stream, **options)
 
-        # a copy, which looks at the request before any hook of the caller
+        # a copy, whose hooks run before those of the caller
         bounds = Bounds(outer.until, outer.max_body_bytes, stream)
         sender: Any = object.__new__(type(self))
         sender.__dict__ = dict(vars(self))
@@ -576,8 +570,7 @@ class _StandIn:
             timeout = _Timeouts(given.get("timeout", {}))
             request.extensions = {**given, "timeout": timeout, "trace": trace}
 
-        # redirects are followed, whatever the client says, and judged by our hook: each ends the
-        # call or leads on
+        # follow redirects, whatever the client's setting; our hook checks each
         options = options | {"follow_redirects": True}
         sent = type(client).send(sender, request, stream=stream, **options)
         if stream:
@@ -594,10 +587,7 @@ def _awaitable(check: Callable[[object], None]) -> Callable[[object], Awaitable[
 
 
 class _Timeouts(dict[str, Any]):
-    """The timeouts of a request in seconds.
-
-    Each is shortened to what is left when the HTTP library asks for it.
-    """
+    """The timeouts of a request in seconds, each shortened when the HTTP library reads it."""
 
     def get(self, name: str, default: Any = None) -> Any:
         return _shortened(super().get(name, default))
@@ -615,10 +605,10 @@ def _traced(
     *,
     is_async: bool,
 ) -> Callable[..., Awaitable[object] | None]:
-    """Return a trace callback in front of ``theirs``.
+    """Return a trace callback that then calls ``theirs``.
 
-    It times the connection that a request opens or uses again. httpcore wants a function for a sync
-    request, a coroutine function for an async one.
+    It times the connection that a request opens or uses again. httpcore needs a function for a sync
+    request, and a coroutine function for an async one.
     """
 
     def trace(name: str, info: Mapping[str, object]) -> Awaitable[object] | None:
@@ -629,7 +619,7 @@ def _traced(
             _time_open_connections(client)
 
         if name.endswith(_CONNECTS) and isinstance(info, dict):
-            # httpcore uses what is written here
+            # httpcore reads the value that is written here
             share = 1 if is_async or _resolves(client) else _addresses(info)
             timeout: Any = info.get("timeout")
             info["timeout"] = bounds.shortened(timeout, share)
@@ -647,10 +637,7 @@ def _traced(
 
 
 def _resolves(client: object) -> bool:
-    """Return whether the sync client looks up names in time.
-
-    It does from now on where its network backends can be reached.
-    """
+    """Make a sync client look up host names in time; return whether its backends allow that."""
     state = vars(client)
     backends = [
         backend
@@ -667,10 +654,7 @@ def _seconds_left() -> float | None:
 
 
 def _addresses(info: Mapping[str, Any]) -> int:
-    """Count the addresses of a host that is connected to.
-
-    A sync client tries each in turn, with its whole timeout.
-    """
+    """Count the addresses of a host; a sync client tries each in turn with its whole timeout."""
     try:
         return max(1, len(socket.getaddrinfo(info["host"], info["port"], type=socket.SOCK_STREAM)))
     except (KeyError, OSError, UnicodeError):
@@ -679,23 +663,23 @@ def _addresses(info: Mapping[str, Any]) -> int:
 
 
 def time_reads(response: object) -> None:
-    """Let each further read of an open response end with the exchange that it is made in."""
+    """Let each further read of an open response end at the deadline of its exchange."""
     extensions = getattr(response, "extensions", None)
     if isinstance(extensions, Mapping):
         _time_stream(extensions.get("network_stream"))
 
 
 def _time_stream(stream: object) -> bool:
-    """Time a network stream from now on, and return whether the object is such a stream.
+    """Time a network stream from now on, and return whether the object is a network stream.
 
-    Outside of our exchanges nothing changes.
+    Outside our exchanges nothing changes.
     """
     kind: Any = type(stream)
     if not callable(getattr(stream, "get_extra_info", None)):
         return False
 
     if not hasattr(kind, "timed_by_strictreply"):
-        # TypeError: a backend of the caller's own, whose streams are of another build
+        # TypeError: the caller's own backend has streams of another layout
         with suppress(TypeError):
             stream.__class__ = _timed_class(kind)
 
@@ -704,10 +688,10 @@ def _time_stream(stream: object) -> bool:
 
 @cache
 def _timed_class(kind: Any) -> type:
-    """Derive a class of streams whose every read and write ends with the current exchange.
+    """Derive a class of streams whose reads and writes end at the deadline of the current exchange.
 
-    That is the exchange that the thread or task is in. An open stream changes its class, so the
-    class has one base and no state of its own. An async stream is cut by its cancel scope.
+    The current exchange is that of the thread or task. An open stream changes its class, so this
+    class has one base and no state of its own. A cancel scope ends an async stream.
     """
     is_async = inspect.iscoroutinefunction(kind.write)
 
@@ -718,15 +702,14 @@ def _timed_class(kind: Any) -> type:
         def read(self, max_bytes: int, timeout: float | None = None) -> object:
             bounds = _current.get()
             if bounds is not None and bounds.until is not None:
-                # what was read is parsed without a look at the clock, so it must be little
+                # read little, because the bytes are parsed without a check of the time
                 max_bytes = min(max_bytes, _READ_BYTES)
             return super().read(max_bytes, _shortened(timeout))
 
         def write(self, buffer: bytes, timeout: float | None = None) -> object:
-            """Write all of the buffer.
+            """Write the whole buffer.
 
-            A sync stream writes in steps, as it starts its timeout anew whenever the peer reads a
-            bit.
+            A sync stream writes in steps, because its timeout starts again whenever the peer reads.
             """
             if is_async or _current.get() is None:
                 return super().write(buffer, _shortened(timeout))
@@ -758,10 +741,7 @@ def _time_open_connections(client: object) -> None:
 
 
 def _connections(transport: object, layers: int) -> Iterator[object]:
-    """Yield the open connections of a transport.
-
-    Those of the transports that a program's own transport holds inside count, too.
-    """
+    """Yield the open connections of a transport, and of transports inside it."""
     pool = getattr(transport, "_pool", None)
     if pool is not None or not layers:
         yield from getattr(pool, "connections", ())

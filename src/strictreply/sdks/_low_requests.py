@@ -153,7 +153,7 @@ class Posting:
 
         beta = self._refused_query(sdk_for(self.client).doors[path])
         if beta or held.get("files") or not isinstance(body, Mapping):
-            what = f"of the {beta}" if beta else "without one JSON object as its body"
+            what = f"of the {beta}" if beta else "whose body is not one JSON object"
             raise NotImplementedError(
                 f"client.{self.method}() cannot be guarded for a request {what}; "
                 f"call client.{path}.create()"
@@ -251,8 +251,8 @@ class Posting:
             )
         if self._asks_for("starting_after"):
             raise NotImplementedError(
-                "starting_after cannot be guarded: a reply is judged as a whole; call "
-                f"client.{path}.stream(response_id=…, starting_after=…), which reads all"
+                "starting_after cannot be guarded, because only a whole reply can be judged; call "
+                f"client.{path}.stream(response_id=…, starting_after=…), which reads all of it"
             )
 
         absent: JSONObject = {"post_parser": sdk.named("_types", "NOT_GIVEN")}

@@ -694,12 +694,12 @@ def _refused_of_others(sdk: SDK, path: str) -> frozenset[str]:
 
 
 def guarded(client: object) -> dict[str, Held]:
-    """List the methods of a wrapped client by their paths, and what becomes of a call of each.
+    """Return the methods of a wrapped client by path, and how the client treats a call of each.
 
-    Methods that bring no reply ``pass``; the forms of the others in which the SDK returns a raw
-    response are listed, too. Of a client that is not the SDK's own, what an SDK has is looked up:
-    some namespaces stand for all of their methods. Raises TypeError for a client that is not
-    wrapped.
+    Methods without a reply have ``passes``. For the others the raw-response forms of the SDK are
+    listed, too. If the client is not the SDK's own, the list has the SDK's methods that this client
+    has; some entries are namespaces, and stand for all of their methods. Raises TypeError for a
+    client that is not wrapped.
     """
     if not hasattr(type(client), "_guard"):
         raise TypeError(
@@ -737,7 +737,7 @@ def guarded(client: object) -> dict[str, Held]:
 
 
 def _of_others(client: object) -> dict[str, Held]:
-    """Return what becomes of the methods of guarded namespaces that are not the SDK's own."""
+    """Return how the methods of guarded namespaces that are not the SDK's own are treated."""
     sdk = sdk_for(client)
     found: dict[str, Held] = {}
     for path in sdk.doors:
@@ -769,8 +769,8 @@ def _held(sdk: SDK, place: str, name: str) -> Held:
 
 
 def _methods(holder: object, path: str, depth: int) -> Iterator[tuple[object, str, str]]:
-    """Yield the methods of the namespaces of a client: who has it, the path of that, the name."""
-    # the clients for clouds hold theirs as plain attributes
+    """Yield the methods of a client's namespaces: the namespace, its path, the method's name."""
+    # the clients for clouds have their namespaces as plain attributes
     state: JSONObject = getattr(holder, "__dict__", {})
     held = {name for name, one in state.items() if sdk_of(one) is not None and not depth}
     for name in sorted({*dir(type(holder)), *held}):

@@ -423,7 +423,7 @@ def called_beside(
     if inspect.iscoroutine(given):
         return came.atake(given)
     if inspect.isawaitable(given):
-        watch.failed(NotImplementedError("an awaitable that is no coroutine is not followed"))
+        watch.failed(NotImplementedError("the SDK returned an awaitable that is not a coroutine"))
         return given
 
     return came.take(given)

@@ -15,7 +15,9 @@ from strictreply.wires._dialects import text_in
 from strictreply.wires._responses import RESPONSES
 
 _NO_PAGES = no_pages("chat.completions")
-_NO_SOCKETS = "a websocket brings events of many replies; call client.responses.create(stream=True)"
+_NO_SOCKETS = (
+    "one websocket carries the events of many replies; call client.responses.create(stream=True)"
+)
 
 
 def _valid_completion(kind: type[BaseModel], content: bytes) -> object:

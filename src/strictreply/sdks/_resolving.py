@@ -52,11 +52,11 @@ def resolved(host: str, port: int, seconds: float) -> list[str]:
             threading.Thread(target=_look_up, args=(key, lookup), daemon=True).start()
 
     if not lookup.done.wait(seconds):
-        detail = "the name of the host was not looked up in time"
+        detail = "looking up the host name took too long"
         raise ExchangeStopped(Failure("timeout", retryable=True, detail=detail))
 
     if not lookup.addresses:
-        detail = "the name of the host was not found"
+        detail = "the host name was not found"
         raise ExchangeStopped(Failure("connection", retryable=True, detail=detail))
 
     return lookup.addresses

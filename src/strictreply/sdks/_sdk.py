@@ -206,7 +206,7 @@ class SDK:
 def no_pages(path: str) -> str:
     """Return why a page of stored replies is refused, and the way to go, by the namespace."""
     return (
-        "a page holds replies to many requests; "
+        "a page has replies to many requests; "
         f"call client.{path}.retrieve(id) for each, "
         f"with the ids of client.unwrapped.{path}.list()"
     )

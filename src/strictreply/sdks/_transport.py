@@ -1,7 +1,8 @@
-"""Sending one request through the wrapped client, and reading what came as plain JSON.
+"""Sending one request through the wrapped client, and reading the response as plain JSON.
 
-It is posted past the SDK's type-driven transform, in a fraction of the time, where nobody has
-replaced a method of the SDK on the way: a tracer, a cache or a spy of a test is called as usual.
+The request bypasses the SDK's type-driven transform, which saves most of the time. If another
+program has replaced a method of the SDK on the way, such as a tracer, a cache or a test's spy, that
+method is called as usual.
 """
 
 from __future__ import annotations
@@ -53,26 +54,26 @@ from strictreply.wires._wire import Wire
 
 _CALLED = ("post", "request")
 _ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request", "_process_response_data")
-"""The SDK's methods that a request passes (tracers stand at the first two).
+"""The SDK's methods that a request passes; tracers replace the first two.
 
-Whoever replaces one of them sees the real call.
+A program that replaces one of them sees the real call.
 """
 
 _passed_by = attrgetter(*_ON_THE_WAY)
 
-_UNAUTHORIZED = 401  # the status of a token that is not valid, or no more
+_UNAUTHORIZED = 401  # the token is not valid, or no longer valid
 
 _ASYNC = ("AsyncAPIClient", "AsyncAPIResource")
 
 passing: ContextVar[Transport | None] = ContextVar("strictreply_passing", default=None)
-"""Whose request is on its way through a method that somebody has put over ``create``."""
+"""The transport whose request is passing through a method that has replaced ``create``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A response: its JSON (None when it has none), and what the SDK returned for it.
+    """A response: its JSON (None if it has none), and the SDK's object for it.
 
-    ``is_stream``: the SDK returned a stream. ``fault`` reports a body that is not JSON.
+    ``is_stream`` says that the SDK returned a stream. ``fault`` reports a body that is not JSON.
     """
 
     plain: JSON
@@ -83,34 +84,34 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """How a call was made, where not by a method of ours."""
+    """How a call was made, if not by our own methods."""
 
     form: str | None = None
-    """The header's value for the SDK's raw response (``stream``: one read later).
+    """The header's value for the SDK's raw response (``stream``: one that is read later).
 
     None for a completion.
     """
     path: str | None = None
-    """The path of the namespace whose request it is; None for the usual one of its API."""
+    """The path of the request's namespace; None for the usual namespace of its API."""
     finish: Callable[[Any, AssistantReply | None], Any] | None = None
-    """Parses a completion, with the reply in it; None for one that does not fit."""
+    """Parses a completion and its reply, which is None if it is not valid; None for no parsing."""
     through: Any = None
-    """What is called instead of the client's ``create``."""
+    """A function to call instead of the client's ``create``; None for ``create``."""
     posting: Posting | None = None
-    """What makes each request of the call where a program made it by a low method."""
+    """Makes each request of a call by one of the client's low-level methods; None otherwise."""
 
 
 class Transport:
-    """The one way to an API: the ``create`` of a client's resource, without its own retries.
+    """Sends all requests of an API: by ``create`` of a client's resource, without its retries.
 
-    No state of the client is copied: what is set on it later counts. Raises TypeError where it has
-    no ``create``.
+    The client's state is not copied, so later changes of it apply. Raises TypeError if it has no
+    ``create``.
     """
 
     __slots__ = ("_alone", "_first", "_posts", "_resource_of", "_sender", "client", "door", "path")
 
     def __init__(self, client: object, path: str = "") -> None:
-        """Hold the way to the namespace at a path; by default to the first one of the client."""
+        """Use the namespace at a path; by default the client's first one."""
         sdk = sdk_for(client)
         path = path or next(iter(sdk.doors))
         door = sdk.doors[path]
@@ -130,26 +131,26 @@ class Transport:
 
     @property
     def wire(self) -> Wire:
-        """The API that is asked."""
+        """The API of the requests."""
         return self.door.wire
 
     @property
     def resource(self) -> Any:
-        """The client's own namespace of the API, as it is now."""
+        """The client's present namespace of the API."""
         return self._resource_of(self.client)
 
     @property
     def alone(self) -> Any:
-        """The SDK's client itself, which sends each request within bounds."""
+        """A client over the state of the SDK's client, which sends each request once, bounded."""
         if self._alone is None:
             self._alone = _alone_over(self.client)
         return self._alone
 
     def retries(self, way: CallForm = CallForm()) -> tuple[int | None, bool]:
-        """Return how many retries are left for us, and whether the client repeats by itself.
+        """Return the retries of transport failures, and whether the client itself repeats.
 
-        They are the client's own ``max_retries``, or what a request says, None without either. When
-        the client repeats by itself, 0 are left.
+        The number is the client's ``max_retries``, or that of the request; None without either. It
+        is 0 if the client itself repeats.
         """
         if way.posting is not None:
             asked = way.posting.max_retries
@@ -164,10 +165,7 @@ class Transport:
         return 0 if is_repeating else said, is_repeating
 
     def is_seen(self, way: CallForm) -> bool:
-        """Return whether somebody stands between us and the SDK.
-
-        As far as we know that is a tracer, which sees each ask.
-        """
+        """Return whether another program, probably a tracer, sees each request."""
         if sdk_for(self.client).is_observing(self.client):
             return True
         if way.posting is not None:
@@ -184,24 +182,24 @@ class Transport:
         return _is_called_by_others(sender._client)
 
     def send(self, request: JSONObject, timeout: float | None, way: CallForm = CallForm()) -> Any:
-        """Make the call, its own timeout shortened to ``timeout`` seconds (None: not shortened).
+        """Send a request; return the SDK's response, or an awaitable of it.
 
-        Return the SDK's response, or an awaitable of it.
+        ``timeout`` limits the request's own timeout, in seconds; None does not.
         """
         try:
             return self._sent(dict(request), timeout, way)
         except TypeError as error:
-            # of the SDK's method, for a keyword that it does not take
+            # the SDK's method does not take a keyword
             meant = with_meant(error, IN_CALLS, _keywords_of(self.resource.create))
             if meant is error:
                 raise
             raise meant from None
 
     def timed(self, request: JSONObject) -> JSONObject:
-        """Return a correction with the client's own timeout said.
+        """Return a correction with the client's own timeout as a keyword.
 
-        Without it anthropic's SDK refuses the higher token limit of a correction, by what it
-        expects of the time.
+        Without it, anthropic's SDK refuses the higher token limit of a correction, because it
+        estimates that the request takes too long.
         """
         own: Any = getattr(self.client, "timeout", None)
         is_needed = self.wire.name == "messages" and own is not None
@@ -218,7 +216,7 @@ class Transport:
 
         completions = self.resource
         if sdk_of(completions) is None:
-            # somebody's namespace may stand over the wrapped client's own
+            # a foreign namespace may call the wrapped client's own again
             return called_with(
                 passing, self, partial(way.through or completions.create, **keywords)
             )
@@ -240,7 +238,7 @@ class Transport:
         call = partial(way.through or sender.create, **keywords)
         is_called = _is_called_by_others(sender._client)
 
-        # somebody who stands in the way may come back through the wrapped client's own method
+        # a method that replaced the SDK's may call the wrapped client's own method again
         sent = called_with(passing, self, call) if is_called else call()
         if form is None:
             return sent
@@ -252,11 +250,11 @@ class Transport:
         untouched = _is_untouched(client, getattr(type(client), posting.method))
         send = partial(posting.send, client, self.door, keywords, untouched=untouched)
 
-        # somebody who stands in the way may come back through the wrapped client's own method
+        # a method that replaced the SDK's may call the wrapped client's own method again
         return send() if untouched else called_with(passing, self, send)
 
     def fetch(self, stored: Posting) -> Any:
-        """Make a request for a stored reply as the SDK would, with its own retries.
+        """Request a stored reply like the SDK, with the SDK's own retries.
 
         Return the raw response, or an awaitable of it.
         """
@@ -282,26 +280,26 @@ class Transport:
         return sender
 
     def read(self, source: object, limits: Limits) -> Sent:
-        """Read a response as plain JSON; ``limits`` are those of the reply in it."""
+        """Read a response as plain JSON; ``limits`` are those of its reply."""
         if is_raw(source):
             http = source.http_response
             plain, fault = told_body(http.content, limits, content_type(http))
             return Sent(plain, source, fault=fault)
 
         if isinstance(source, str):
-            # of the SDK, for a body of another content type
+            # the SDK returns a text for a body with another content type
             fault = not_asked(JSON_OBJECT, "", source.encode("utf-8", "replace"))
             return Sent(source, source, fault=fault)
 
         try:
             return Sent(as_json(source), source)
         except (TypeError, ValueError, RecursionError):
-            return Sent(None, source)  # not JSON, or nested beyond reading
+            return Sent(None, source)  # not JSON, or nested too deeply
 
     def create(self, **keywords: object) -> object:
-        """Call the client's own method; the SDK's sends once, and within bounds.
+        """Call the client's ``create``; the SDK's method sends once, bounded.
 
-        That of the beginning where another namespace has come to stand over it.
+        If another namespace has replaced the SDK's, the original one is called.
         """
         now = self.resource
         resource = self._first if sdk_of(now) is None else now
@@ -310,7 +308,7 @@ class Transport:
     def assembled(
         self, response: JSONObject, way: CallForm, reply: AssistantReply | None
     ) -> object:
-        """Return the SDK's own completion for one that came as a stream."""
+        """Return the SDK's own completion for a response that arrived as a stream."""
         if sdk_of(self.resource) is None:
             return response
 
@@ -326,9 +324,9 @@ class Transport:
         way: CallForm = CallForm(),
         reply: AssistantReply | None = None,
     ) -> object:
-        """Return the SDK's own completion for a response, ``spliced`` or as it was sent.
+        """Return the SDK's own completion for a response, ``spliced`` or unchanged.
 
-        Where the SDK has no object for it, that is the response itself.
+        If the SDK has no object for it, return the response itself.
         """
         came = sent.source
         if way.posting is not None and is_raw(came):
@@ -343,7 +341,7 @@ class Transport:
 
         given = came
         if spliced:
-            # of the object: a tracer may have put one around it
+            # use the object's own method, because a tracer may have wrapped the object
             construct = getattr(came, "model_construct", None)
             given = construct(**response) if callable(construct) else response
 
@@ -370,20 +368,20 @@ def _keywords_of(create: Callable[..., object]) -> tuple[str, ...]:
 
 def _instead_of_client(client: object, wire: Wire) -> str:
     if isinstance(client, str):
-        return "; the name of a model goes to the call: reply(model=…)"
+        return "; pass the name of a model to the call: reply(model=…)"
     if isinstance(client, type):
-        return f"; this is the class {client.__name__} itself: call it"
+        return f"; this is the class {client.__name__}: pass {client.__name__}()"
 
     for path, door in sdk_for(client).doors.items():
         other = door.wire
         if other is not wire and callable(getattr(member_at(client, path), "create", None)):
-            return f'; this one has {path}.create: pass api="{other.name}"'
+            return f'; this client has {path}.create: pass api="{other.name}"'
 
     return f", not {type(client).__name__}"
 
 
 def content_type(http: HttpResponse) -> str:
-    """Return the content type of an HTTP response, empty where it names none."""
+    """Return the content type of an HTTP response; empty if it has none."""
     named = http.headers.get("content-type")
     return named if isinstance(named, str) else ""
 
@@ -391,7 +389,7 @@ def content_type(http: HttpResponse) -> str:
 def is_patched(completions: object) -> bool:
     """Return whether ``create`` was replaced on the object.
 
-    A patch that was undone may leave the class's own there.
+    An undone patch may leave the class's own method there, which does not count.
     """
     create = vars(completions).get("create")
     if create is None:
@@ -402,10 +400,7 @@ def is_patched(completions: object) -> bool:
 
 
 def is_async_sdks(held: object) -> bool:
-    """Return whether a client or a namespace is an SDK's async one.
-
-    Whatever was put over its methods does not count.
-    """
+    """Return whether a client or a namespace is an SDK's async one, even if it was patched."""
     return any(base.__name__ in _ASYNC for base in type(held).__mro__)
 
 
@@ -426,7 +421,7 @@ def _alone_over(client: object) -> object:
 
 
 def _is_called_by_others(client: object) -> bool:
-    """Return whether somebody has replaced a method of a client by which requests are made."""
+    """Return whether one of a client's methods that make requests was replaced."""
     called = attrgetter(*_CALLED)(type(client))
     return not vars(client).keys().isdisjoint(_CALLED) or not all(map(is_sdks_own, called))
 
@@ -456,7 +451,7 @@ def _alone_class(kind: Any) -> type:
             return bounded[1]
 
         if is_of_base(joining):
-            # kept where it is made of these two alone: a tenth of a call's time
+            # cache the URL, which is made from these two alone: it takes a tenth of a call's time
             def _prepare_url(self, url: str) -> object:
                 if kind._prepare_url is not joining:
                     return super()._prepare_url(url)
@@ -475,19 +470,19 @@ def _alone_class(kind: Any) -> type:
 
 
 def own_decoder(kind: Any) -> Callable[..., Any] | None:
-    """Return the method for the decoder of a cloud whose streams are no events of text."""
+    """Return the method that makes the decoder of a cloud whose streams are not text events."""
     making = getattr(kind, "_make_sse_decoder", None)
     return None if making is None or is_of_base(making) else making
 
 
 def _members_alone(kind: Any) -> dict[str, object]:
-    """Return the members that differ in a client which sends each request once."""
+    """Return the members that differ in a client that sends each request once."""
     members: dict[str, object] = {}
     sdk = sdk_of_clients(kind)
 
     chained = getattr(kind, "_build_middleware_chain", None)
     if chained is not None:
-        # the SDK keeps a chain, whose end is the client that it was made for
+        # the SDK stores a chain that ends at the client for which it was made
         members["_middleware_chain"] = property(chained)
 
     if sdk is not None and sdk.renews_token is not None:
@@ -495,7 +490,7 @@ def _members_alone(kind: Any) -> dict[str, object]:
         members["_should_retry_exception"] = _never_for_exceptions
 
     if sdk is not None and own_decoder(kind) is not None:
-        # the stand-in of the HTTP client has decoded the frames
+        # the replacement of the HTTP client has already decoded the frames
         members["_make_sse_decoder"] = _plain_decoder
 
     return members
@@ -520,9 +515,9 @@ def _never_for_exceptions(_self: object, _error: object) -> tuple[bool, None]:
 def _post_once(
     client: Any, door: Door, path: str, *, options: Mapping[str, Any] | None = None, **given: object
 ) -> object:
-    """Post what the SDK's ``create`` gives, once.
+    """Post a request of the SDK's ``create`` once.
 
-    The completion is parsed here when no method of the SDK below was replaced.
+    If no method of the SDK was replaced, the completion is parsed here.
     """
     options = {**(options or {}), "max_retries": sdk_for(client).own_retries(client)}
     form = (options.get("headers") or {}).get(RAW_RESPONSE)
@@ -542,9 +537,9 @@ def _post_once(
 
 
 def _raw_posted(client: object, door: Door, posted: JSONObject, form: str | None) -> object:
-    """Post what ``create`` would; return the raw response, or an awaitable of it.
+    """Post a request of ``create``; return the raw response, or an awaitable of it.
 
-    ``form`` is what the caller wants of it.
+    ``form`` is the form of raw response that the caller wants.
     """
     options = with_form(posted["options"], form)
     posted = posted | {"cast_to": sdk_for(client).http_type, "options": options}
@@ -558,7 +553,7 @@ def _is_untouched(client: object, *above: object) -> bool:
     judged, verdict = getattr(kind, "_judged", ((), False))
     passed = _passed_by(kind)
 
-    # by identity: a proxy of a tracer equals what it wraps
+    # compare by identity, because a tracer's proxy equals the method that it wraps
     if not (judged and all(map(is_, passed, judged))):
         verdict = all(map(is_sdks_own, passed))
         kind._judged = (passed, verdict)
@@ -567,9 +562,9 @@ def _is_untouched(client: object, *above: object) -> bool:
 
 
 def _shortened(given: object, left: float) -> object:
-    """Shorten a timeout to the seconds that are left of the deadline.
+    """Shorten a timeout to the seconds before the deadline.
 
-    It is a number, or an object of an HTTP library with four parts, each of which is shortened.
+    A timeout is a number, or an object of an HTTP library with four parts; each part is shortened.
     """
     if isinstance(given, int | float):
         return min(given, left)

@@ -1,8 +1,8 @@
 """Durable runs of the tool loop on DBOS (3.4 or newer; ``pip install 'strictreply[durable]'``).
 
-Each turn is a workflow. Each model call and each tool call is a step of it, which is not done
-again when a process dies. SQLite serves one process, PostgreSQL any number of workers. A run that
-waits for its client holds no worker.
+Each turn is a workflow. Each model call and each tool call is a step of it, which is not repeated
+when a process dies. SQLite serves one process, PostgreSQL any number of workers. A run that waits
+for its client occupies no worker.
 """
 
 from __future__ import annotations

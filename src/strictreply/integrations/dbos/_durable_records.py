@@ -1,10 +1,7 @@
-"""The records that durable runs keep in their database.
+"""The records of durable runs in their database, and the errors of that database.
 
-Failures of the database and of turns are reported from here as well.
-
-A turn leaves its request, the record of each step, and its end, all of it as ASCII JSON, exceptions
-too. A flow is sent only what was read from a record, so that it is the same when a turn is played
-again.
+A turn stores its request, a record of each step, and its end, all as ASCII JSON, exceptions
+included. A flow gets only values that were read from a record, so that a replay is identical.
 """
 
 from __future__ import annotations
@@ -54,10 +51,7 @@ from strictreply.loop.values import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DurableFailure(Value):
-    """An exception as JSON.
-
-    It has the name of the exception's type, its code or reason, its words, and its ``to_dict()``.
-    """
+    """An exception as JSON: its type's name, its code or reason, its text, and ``to_dict()``."""
 
     kind: str
     code: str = ""
@@ -68,8 +62,7 @@ class DurableFailure(Value):
     def of(cls, error: BaseException) -> DurableFailure:
         """Describe an exception.
 
-        The words of an exception that is not this library's may hold anything, so only its type is
-        kept.
+        The text of a foreign exception may contain anything, so only its type is kept.
         """
         kind = type(error).__name__
         if isinstance(error, DurableRunFailed):
@@ -88,11 +81,11 @@ class DurableFailure(Value):
 
 
 class DurableRunFailed(StrictReplyError):
-    """A durable run failed; its fields describe what a plain run would have raised.
+    """A durable run failed; the fields describe the error that a plain run would have raised.
 
-    ``kind`` is the name of its type, such as ``ReplyRejected``, ``code`` its stable word,
-    ``details`` its ``to_dict()``. With ``is_resumable`` :meth:`DurableRun.retry` goes on from the
-    step that failed.
+    ``kind`` is the name of the error's type, such as ``ReplyRejected``, ``code`` its stable word,
+    and ``details`` its ``to_dict()``. If ``is_resumable`` is true, :meth:`DurableRun.retry` resumes
+    the run at the failed step.
     """
 
     def __init__(self, failure: DurableFailure, *, is_resumable: bool = False) -> None:
@@ -119,7 +112,7 @@ class TurnEnd(Value):
     """The end of a turn."""
 
     response: AgentResponse
-    """What the client gets."""
+    """The response for the client."""
     session: Session
     """The session after the turn."""
     turn: Turn
@@ -130,7 +123,7 @@ class TurnEnd(Value):
     """The records of the accepted replies, in order."""
 
     def store(self) -> SessionStore:
-        """Return a store in memory that holds this and nothing else."""
+        """Return a store in memory with only this session."""
         store = MemorySessionStore()
         store.save(replace(self.session, last_turn_id=""), self.turn, waiting=self.waiting)
         return store
@@ -138,10 +131,9 @@ class TurnEnd(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest(Value):
-    """What a turn begins with.
+    """The input of a turn: the request, its time (ISO 8601), and the end of the turn before.
 
-    It is the request, the time when it came (ISO 8601), and the end of the turn that it goes on
-    from, None for a first turn.
+    ``before`` is None for a first turn.
     """
 
     envelope: Envelope
@@ -150,24 +142,21 @@ class TurnRequest(Value):
 
 
 def asked_record(asked: AcceptedReply | EffectRaised) -> JSONObject:
-    """Return the record of an ask: the accepted message and its usage, or what was raised."""
+    """Return the record of a model call: the accepted message and its usage, or the error."""
     if isinstance(asked, EffectRaised):
         return {"failure": DurableFailure.of(asked.error).to_dict()}
     return {"message": dict(asked.message), "usage": asdict(asked.usage)}
 
 
 def failure_of(record: object) -> DurableFailure | None:
-    """Return the failure that a record describes, None for any other record."""
+    """Return the failure in a record; None for any other record."""
     if isinstance(record, dict) and "failure" in record:
         return DurableFailure(**record["failure"])
     return None
 
 
 def asked_from(record: JSONObject, settings: RunSettings) -> AcceptedReply | EffectRaised:
-    """Read the record of an ask.
-
-    An accepted message is judged again, by the tools of this process.
-    """
+    """Read the record of a model call; its message is judged again by the tools of this process."""
     if (failure := failure_of(record)) is not None:
         return EffectRaised(DurableRunFailed(failure))
 
@@ -184,9 +173,9 @@ def asked_from(record: JSONObject, settings: RunSettings) -> AcceptedReply | Eff
 
 
 def called_record(outcome: ToolOutcome | AbortRun) -> JSONObject:
-    """Return the record of a call: its result, which tells a failure, or what ended the run.
+    """Return the record of a tool call: its result, or the AbortRun that ended the run.
 
-    A call that ended its run is done: a retry of the run ends in the same way, and repeats no call.
+    A call that aborted its run has completed: a retry of the run aborts again, and repeats no call.
     """
     if isinstance(outcome, AbortRun):
         return {"ended": DurableFailure.of(outcome).to_dict()}
@@ -194,7 +183,7 @@ def called_record(outcome: ToolOutcome | AbortRun) -> JSONObject:
 
 
 def called_from(record: JSONObject) -> ToolOutcome | DurableRunFailed:
-    """Read the record of a call."""
+    """Read the record of a tool call."""
     if "ended" in record:
         return DurableRunFailed(DurableFailure(**record["ended"]))
     return ToolOutcome(AgentToolCallResult(**record))
@@ -206,9 +195,9 @@ _REASONS: Final = {"ValidationError": "unreadable", "OperationalError": "unreach
 
 @contextmanager
 def store_errors(url: str) -> Generator[None]:
-    """Raise what the database of durable runs fails with as SessionStoreFailed.
+    """Raise errors of the database of durable runs as SessionStoreFailed.
 
-    The database's own words are not repeated: they quote conversations.
+    The database's own messages are not repeated, because they quote conversations.
     """
     kinds: list[type[Exception]] = [
         load("sqlalchemy").exc.SQLAlchemyError,
@@ -233,7 +222,7 @@ def read_url(url: str) -> Any:
     Raises ContractError for one that cannot hold runs.
     """
     read: Any = None
-    # SQLAlchemy's words may repeat a password
+    # SQLAlchemy's message may repeat a password
     with suppress(load("sqlalchemy").exc.ArgumentError, ValueError):
         read = load("sqlalchemy").make_url(url)
 
@@ -250,7 +239,7 @@ def read_url(url: str) -> Any:
 
 
 def make_tables(url: str) -> None:
-    """Make DBOS's tables where there are none; a file is made for its owner alone."""
+    """Make DBOS's tables if they are missing; a new file is only for its owner."""
     read = read_url(url)
     if read.get_backend_name() == "sqlite":
         try:

@@ -1,6 +1,6 @@
-"""Starts durable runs, and reads, answers, cancels and retries them.
+"""Starting durable runs, and reading, answering, cancelling and retrying them.
 
-Any process that reaches their database can do it.
+Any process that can reach their database can do this.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _WITHDRAWN: Final = "withdrawn"
 
 
 class _Workflow(Protocol):
-    """What DBOS says of a workflow."""
+    """The status of a workflow from DBOS."""
 
     status: str
     output: str
@@ -69,20 +69,22 @@ class _Workflow(Protocol):
 
 
 class DurableRuns:
-    """Runs of one kind.
+    """Durable runs of one kind.
 
-    They have the same client, tools and keywords in every process that starts, answers or works on
-    them.
+    Every process that starts, answers or executes them must use the same client, tools and
+    keywords.
 
-    ``name`` is the name of the kind (lower-case letters, digits, ``_`` and ``-``). ``url`` is the
-    database: ``sqlite:///FILE`` for one process, ``postgresql://…`` for several, not through a
-    pooler of transactions. ``loop``, ``agent``, ``org`` and ``user`` are those of
-    :func:`strictreply.run`; ``keywords`` go to every exchange (``model`` at least). ``context`` is
-    what parameters of tools get that have the type :data:`~strictreply.Context`: no database keeps
-    it, so every process gives its own, and a run goes on with that of the process that works on it.
-    Make it once in a process, before DBOS is launched: it registers a workflow. As a context
-    manager it closes its connections. Raises ContractError for a wrong name or address, for an
-    async tool of a sync client, and for a tool that takes a context where there is none.
+    - ``name`` is the name of the kind (lower-case letters, digits, ``_`` and ``-``).
+    - ``url`` is the database: ``sqlite:///FILE`` for one process, ``postgresql://…`` for several,
+      not through a transaction pooler.
+    - ``loop``, ``agent``, ``org`` and ``user`` are those of :func:`strictreply.run`.
+    - ``context`` is the value for parameters of tools with the type :data:`~strictreply.Context`.
+      It is not stored: a run uses the context of the process that executes it.
+    - ``keywords`` are those of every request, at least ``model``.
+
+    Make it once in a process, before DBOS is launched, because it registers a workflow. As a
+    context manager it closes its connections. Raises ContractError for a wrong name or address, for
+    an async tool of a sync client, and for a tool that takes a context if there is none.
     """
 
     def __init__(
@@ -115,8 +117,8 @@ class DurableRuns:
 
         library = load("dbos")
         portable = library.WorkflowSerializationFormat.PORTABLE
-        # DBOS itself gives up no run: TurnTrial does, since not every run in hand is to blame for a
-        # worker's death.
+        # DBOS itself never gives up a run; TurnTrial does, because not every running turn caused
+        # its worker's death.
         declared = library.DBOS.workflow(
             name=self.workflow, serialization_type=portable, max_recovery_attempts=None
         )
@@ -135,13 +137,16 @@ class DurableRuns:
         drain_seconds: int = 0,
         launch: bool = True,
     ) -> AbstractContextManager[None]:
-        """Work on these runs in this process, until the end of the ``with`` block.
+        """Execute these runs in this process, until the end of the ``with`` block.
 
-        At most ``concurrency`` turns are worked on at once. Every ``poll_seconds`` the queue is
-        read, and, on PostgreSQL, the turns of workers that died are taken over. At the end, turns
-        in hand have ``drain_seconds``. ``launch=False`` serves the runs on the DBOS that the app
-        has launched, on the same database. Raises ContractError when another process works on the
-        same SQLite file, or this one has a DBOS already.
+        - ``concurrency`` is the most turns at a time.
+        - ``poll_seconds`` is the time between two reads of the queue. On PostgreSQL the turns of
+          dead workers are then taken over, too.
+        - ``drain_seconds`` is the time for running turns at the end of the block.
+        - ``launch=False`` uses the DBOS that the app has launched, on the same database.
+
+        Raises ContractError when another process executes runs of the same SQLite file, or when
+        this process has already launched DBOS.
         """
         return DurableWorker(
             self.workflow, self.url, concurrency, poll_seconds, drain_seconds, launch
@@ -154,11 +159,11 @@ class DurableRuns:
         id: str | None = None,  # noqa: A002 - its name everywhere
         after: DurableRun | None = None,
     ) -> DurableRun:
-        """Put a run into the queue, or return the one that has the same ``id`` already.
+        """Put a run into the queue, or return an existing run with the same ``id``.
 
-        An id is made when ``id`` is None. ``after`` is an earlier run, whose conversation goes on;
-        while it is under way, it is waited for. Raises ContractError when the messages or the id
-        cannot be kept, and DurableRunFailed when ``after`` failed.
+        ``id`` None makes a new id. ``after`` is an earlier run whose conversation is continued; if
+        it is still running, this method waits for it. Raises ContractError when the messages or the
+        id cannot be stored, and DurableRunFailed when ``after`` failed.
         """
         run = self.find(uuid4().hex if id is None else id)
         before = None if after is None else after.end()
@@ -170,7 +175,7 @@ class DurableRuns:
         return run
 
     def find(self, id: str) -> DurableRun:  # noqa: A002 - its name everywhere
-        """Return the run of this id, whether it exists or not.
+        """Return the run with this id, without checking that it exists.
 
         Raises ContractError for a text that cannot be an id.
         """
@@ -181,8 +186,8 @@ class DurableRuns:
     def told(self, end: TurnEnd) -> Run:
         """Return the end of a turn as a run.
 
-        Its replies are judged again by the contract of this process, and those that do not fit any
-        more are left out. Raises InvokeFailed (TOOLS_CHANGED) when the last one does not fit.
+        Its replies are judged again by the contract of this process; replies that are no longer
+        valid are left out. Raises InvokeFailed (TOOLS_CHANGED) when the last one is not valid.
         """
         *_, last = read = [asked_from(record, self._settings) for record in end.asked]
         if isinstance(last, EffectRaised):
@@ -197,9 +202,9 @@ class DurableRuns:
 
     @property
     def database(self) -> Any:
-        """DBOS's client of the database, connected when it is first needed.
+        """DBOS's client of the database, connected at its first use.
 
-        It has no global state, and runs nothing.
+        It has no global state, and executes nothing.
         """
         with self._connecting:
             if self._database is None:
@@ -210,7 +215,7 @@ class DurableRuns:
             return self._database
 
     def close(self) -> None:
-        """Close the connections to the database; they are opened again when they are needed."""
+        """Close the connections to the database; the next use opens them again."""
         with self._connecting:
             if self._database is not None:
                 self._database.destroy()
@@ -225,14 +230,14 @@ class DurableRuns:
     def enqueue(
         self, workflow_id: str, envelope: Envelope, before: TurnEnd | None, **options: object
     ) -> None:
-        """Put one turn into the queue, with options of DBOS beside ours.
+        """Put one turn into the queue, with further options of DBOS.
 
         Raises ContractError when the turn cannot be encoded.
         """
         now = datetime.now(UTC).isoformat()
         try:
             text = TurnRequest(envelope=envelope, time_stamp=now, before=before).to_json()
-        except ValueError:  # pydantic's words would repeat the text
+        except ValueError:  # pydantic's message would repeat the text
             raise ContractError(
                 "a message holds text that UTF-8 cannot encode, such as a lone surrogate"
             ) from None
@@ -249,49 +254,49 @@ class DurableRuns:
 
 @dataclass(frozen=True, slots=True)
 class DurableRun:
-    """One run, by its id.
+    """One durable run, identified by its id.
 
-    Each answer of the client begins another turn of it, which is a workflow of its own.
+    Each answer of the client begins another turn, which is its own workflow.
     """
 
     runs: DurableRuns = field(repr=False)
     id: str
 
     def look(self) -> Run | None:
-        """Return the run at its answer, or waiting for the client (``run.is_paused``).
+        """Return the run if it has its answer or waits for the client (``run.is_paused``).
 
-        It is None while the run is worked on. Raises DurableRunFailed when it failed, was
+        Return None while the run is queued or running. Raises DurableRunFailed when it failed, was
         cancelled, or does not exist.
         """
         end = self._end()
         return None if end is None else self.runs.told(end)
 
     def result(self, *, poll_seconds: float = 0.5) -> Run:
-        """Wait until :meth:`look` returns the run, looking every ``poll_seconds``."""
+        """Call :meth:`look` every ``poll_seconds`` until it returns the run."""
         return self.runs.told(self.end(poll_seconds=poll_seconds))
 
     async def aresult(self, *, poll_seconds: float = 0.5) -> Run:
-        """Wait like :meth:`result`, awaiting.
+        """Wait like :meth:`result` in async code.
 
-        The other methods are one quick query each: call them in a thread.
+        Each of the other methods makes one quick query: call them in a thread.
         """
         while (run := await anyio.to_thread.run_sync(self.look)) is None:
             await apause(poll_seconds)
         return run
 
     def waiting(self) -> AgentResponse | None:
-        """Return what the client has to answer, None while nothing waits for it.
+        """Return the response that the client must answer; None if the run does not wait for it.
 
-        This method does not wait for the run.
+        This method itself does not wait.
         """
         _, end = self._paused()
         return None if end is None else end.response
 
     def answer(self, results: Iterable[GivenResult]) -> None:
-        """Go on with the client's results, or its decisions, one for each call that waits.
+        """Continue the run with results or decisions, one for each waiting call.
 
-        Raises InvokeFailed when they do not fit (another answer may follow), when no calls wait
-        (NOT_FOUND), and when somebody else has answered them (ALREADY_CONSUMED).
+        Raises InvokeFailed when they do not fit (you may answer again), when no calls wait
+        (NOT_FOUND), and when another answer came first (ALREADY_CONSUMED).
         """
         number, end = self._paused()
         if end is None:
@@ -317,13 +322,13 @@ class DurableRun:
     def cancel(self) -> None:
         """Stop the run before its next step, or before its client can answer.
 
-        Nothing is done to a run that came to its end.
+        A run that has ended is not changed.
         """
         number, end = self._paused()
         if end is not None:
-            # A request in the place of an answer: none can be given any more, unless somebody's
-            # came first. It is cancelled before anybody begins it: an hour is longer than the two
-            # writes are apart.
+            # Enqueue a request in place of the client's answer, so that no answer can follow,
+            # unless one came first. It is cancelled before a worker begins it: the delay of an hour
+            # is longer than the time between the two writes.
             envelope = Envelope(
                 org=self.runs.org,
                 user=self.runs.user,
@@ -339,10 +344,10 @@ class DurableRun:
             self.runs.database.cancel_workflow(self.turn_id(number))
 
     def retry(self) -> None:
-        """Go on with a run that failed, was cancelled or given up: only what failed is done again.
+        """Resume a run that failed, was cancelled or given up; only the failed step is repeated.
 
-        Nothing is done to a run that is under way, came to its end, or was cancelled while it
-        waited for its client.
+        A run that is running, has ended, or was cancelled while it waited for its client is not
+        changed.
         """
         number, status = self._last()
         if status.status in _UNDER_WAY | {"SUCCESS"} or _WITHDRAWN in (status.attributes or {}):
@@ -362,7 +367,7 @@ class DurableRun:
                 database.update_workflow_attributes(turn_id, {}, merge=False)
                 database.rewind_workflow(turn_id, start_step=first, queue_name=self.runs.workflow)
         except load("dbos").error.DBOSException:
-            if self._last()[1].status not in _UNDER_WAY:  # else: somebody else's retry came first
+            if self._last()[1].status not in _UNDER_WAY:  # otherwise another retry came first
                 raise
 
     def end(self, *, poll_seconds: float = 0.5) -> TurnEnd:
@@ -384,16 +389,16 @@ class DurableRun:
                 kind = str(getattr(status.error, "name", kind))
                 if kind == DurableRunFailed.__name__ and isinstance(data, dict):
                     failure = DurableFailure(**data)
-                    resumable = failure.kind != AbortRun.__name__  # which a retry ends in as well
+                    resumable = failure.kind != AbortRun.__name__  # a retry would abort again
                     raise DurableRunFailed(failure, is_resumable=resumable)
 
                 raise _over(kind, f"{kind} was raised; its message is only in the worker's log")
             case "CANCELLED" if _WITHDRAWN in (status.attributes or {}):
-                words = "it was cancelled while it waited for its client; nothing resumes it"
+                words = "it was cancelled while it waited for its client; it cannot be resumed"
                 raise _over("RunCancelled", words, is_resumable=False)
             case "CANCELLED":
                 raise _over("RunCancelled", "it was cancelled; retry() resumes it")
-            case _:  # given up by DBOS itself: an earlier version of this library asked it to
+            case _:  # given up by DBOS itself, which an earlier version of this library allowed
                 words = "too many worker processes died while executing it; retry() tries it again"
                 raise _over("RunGivenUp", words)
 
@@ -416,7 +421,7 @@ class DurableRun:
             listed = database.list_workflows(
                 workflow_id_prefix=f"{first}/", load_input=False, load_output=False
             )
-            # SQLite's LIKE takes A for a
+            # SQLite's LIKE ignores case
             later = sum(turn.workflow_id.startswith(f"{first}/") for turn in listed)
             found = database.list_workflows(workflow_ids=[self.turn_id(later)], load_input=False)
 

@@ -235,7 +235,7 @@ def sole_owner(path: str, queue: str) -> sqlite3.Connection:
             raise
 
         alone = (
-            f"another process works on these runs in {path}; "
+            f"another process is executing the runs in {path}; "
             "several workers need PostgreSQL: url='postgresql://…'"
         )
         raise ContractError(alone) from error
@@ -267,7 +267,7 @@ class PostgresPresence:
         if not self._locked(self.executor_id):
             self._connection.close()
             raise ContractError(
-                f"another process has the executor_id {self.executor_id!r}; give each its own"
+                f"another process has the executor_id {self.executor_id!r}; use a different one"
             )
 
     def take_over(self) -> None:
@@ -392,7 +392,7 @@ class DurableWorker:
 
         if dbos.executor_id != executor_id:
             raise ContractError(
-                "this process has a DBOS of its own: use worker(launch=False) after its launch"
+                "this process has launched its own DBOS: use worker(launch=False) instead"
             )
 
         try:
@@ -419,7 +419,7 @@ class DurableWorker:
             library.DBOS.list_workflows(queue_name=self.queue, limit=1)
         except library.error.DBOSException as error:
             raise ContractError(
-                "worker(launch=False) needs the app's own DBOS: launch it first"
+                "worker(launch=False) needs the app's own DBOS: launch that first"
             ) from error
 
         # an app's own DBOS serves queues without a name only

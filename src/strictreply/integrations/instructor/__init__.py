@@ -1,10 +1,8 @@
-"""strictreply and instructor, in either order.
+"""strictreply under or over instructor (1.17 or newer; ``pip install 'strictreply[instructor]'``).
 
-It needs instructor 1.17 or newer: ``pip install 'strictreply[instructor]'``.
-
-Under instructor a wrapped client guards every ask, without this package. Over instructor
-:func:`wrap` makes an engine that reaches instructor's providers with ``response_model``, reads each
-raw reply strictly, and owns the retries.
+Under instructor, a wrapped client guards every request, without this package. Over instructor,
+:func:`wrap` makes an engine that calls instructor's providers with ``response_model``, reads each
+raw reply strictly, and does the retries itself.
 """
 
 from __future__ import annotations

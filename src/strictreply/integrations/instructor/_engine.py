@@ -56,20 +56,20 @@ _MODES: Final[Mapping[str, Extraction]] = {
 
 # the keywords of instructor's ``create`` that an engine refuses, and what to do instead
 _ADVICE: Final = {
-    **dict.fromkeys(MADE_BY_INSTRUCTOR, "instructor makes it of response_model; leave it out"),
-    "max_retries": "give policy=RetryPolicy(max_retries=…)",
-    "token_budget": "give policy=RetryPolicy(max_tokens_total=…)",
-    "strict": "nothing is coerced; leave it out",
+    **dict.fromkeys(MADE_BY_INSTRUCTOR, "instructor makes it from response_model; leave it out"),
+    "max_retries": "pass policy=RetryPolicy(max_retries=…)",
+    "token_budget": "pass policy=RetryPolicy(max_tokens_total=…)",
+    "strict": "values are never coerced; leave it out",
     "cache": "replies are not cached; leave it out",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted(Generic[T]):
-    """A value, with how it was obtained.
+    """A value, with the completion and the attempts behind it.
 
-    ``completion`` is the provider's own object that the value was read from, ``attempts`` are all
-    attempts, each as instructor sent it.
+    ``completion`` is the provider's own object that contains the value. ``attempts`` has every
+    attempt as instructor sent it.
     """
 
     value: T
@@ -83,22 +83,22 @@ class Extracted(Generic[T]):
 
 
 class EngineOptions(TypedDict, total=False):
-    """The keywords of :func:`wrap`, as :func:`strictreply.wrap` takes them."""
+    """The keywords of :func:`wrap`, most of which are those of :func:`strictreply.wrap`."""
 
     policy: RetryPolicy | None
     """The retry policy; None for one without transport retries."""
     steering: Steering | None
     """Writes the corrections; None for the default."""
     on_attempt: OnAttempt | None
-    """Called with each attempt; None for nobody."""
+    """Called with each attempt; None for no function."""
     log_replies: Redact | None
-    """Makes the form in which replies are logged; None logs none."""
+    """Redacts raw replies for the DEBUG log; None logs no reply."""
     extraction: Extraction | Sequence[Extraction] | None
-    """The steps that may be taken to find JSON in a text; None for those of the mode."""
+    """The lenient steps that are allowed to find JSON in a text; None for those of the mode."""
     extra: Extra | None
-    """What becomes of keys that the schema does not have; None for the default."""
+    """Whether extra keys are allowed; None for the default."""
     formats: Formats | None
-    """What becomes of ``format`` in a schema; None for the default."""
+    """Whether ``format`` in a schema is checked; None for the default."""
     limits: Limits
     """The size limits of a reply."""
 
@@ -189,7 +189,7 @@ class _EngineBase:
 
 def _extracted(seam: Seam, exchange: Exchange) -> Extracted[Any]:
     reply = exchange.reply
-    # of calls, one was demanded
+    # the request demanded exactly one call
     value = reply.answer if isinstance(reply, DirectAnswer) else reply.calls[0].args
 
     if isinstance(value, load("instructor.v2.dsl.simple_type").AdapterBase):
@@ -206,45 +206,45 @@ class InstructorEngine(_EngineBase):
     def create(
         self, *, response_model: type[T], messages: Sequence[Message], **keywords: object
     ) -> T:
-        """Ask for a value of ``response_model``; whatever is returned has passed the strict reader.
+        """Make one call, and return a valid value of ``response_model``.
 
         ``messages`` and ``keywords`` are those of instructor's ``create`` (``model``, ``context``,
-        ``hooks``, the provider's own), and ``policy`` for this call alone. Raises ReplyRejected,
-        ReplyHalted or TransportFailed when nothing fits, ContractError, before anything is sent,
-        when the request itself is wrong.
+        ``hooks``, the provider's own), and ``policy`` for this call. Raises ReplyRejected,
+        ReplyHalted or TransportFailed when there is no valid reply. Raises ContractError, before
+        anything is sent, when the request itself is wrong.
         """
         return self.extract(response_model=response_model, messages=messages, **keywords).value
 
     def extract(
         self, *, response_model: type[T], messages: Sequence[Message], **keywords: object
     ) -> Extracted[T]:
-        """Ask like :meth:`create`, and return the value with how it was obtained."""
+        """Call like :meth:`create`, and return the value with its completion and attempts."""
         seam, ask = self._call(response_model, messages, keywords)
         with seam.reported():
             return _extracted(seam, ask())
 
 
 class AsyncInstructorEngine(_EngineBase):
-    """The async twin of :class:`InstructorEngine`."""
+    """An async engine over an instructor client: :class:`InstructorEngine` with async methods."""
 
     async def create(
         self, *, response_model: type[T], messages: Sequence[Message], **keywords: object
     ) -> T:
-        """Ask for a value of ``response_model``; see :meth:`InstructorEngine.create`."""
+        """Make one call, and return a valid value; see :meth:`InstructorEngine.create`."""
         extracted = await self.extract(response_model=response_model, messages=messages, **keywords)
         return extracted.value
 
     async def extract(
         self, *, response_model: type[T], messages: Sequence[Message], **keywords: object
     ) -> Extracted[T]:
-        """Ask like :meth:`create`, and return the value with how it was obtained."""
+        """Call like :meth:`create`, and return the value with its completion and attempts."""
         seam, ask = self._call(response_model, messages, keywords)
         with seam.reported():
             return _extracted(seam, await ask())
 
 
 class AsyncInstructorLike(Protocol):
-    """An ``AsyncInstructor``, told from an ``Instructor`` without importing either."""
+    """An ``AsyncInstructor``, distinguished from an ``Instructor`` without importing either."""
 
     async def create_with_completion(
         self, *args: object, **keywords: object
@@ -269,16 +269,20 @@ def wrap(
     formats: Formats | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> InstructorEngine | AsyncInstructorEngine:
-    """Make an engine of an instructor client, such as ``instructor.from_provider("anthropic/…")``.
+    """Make an engine from an instructor client.
 
-    An ``AsyncInstructor`` makes an :class:`AsyncInstructorEngine`. The client's mode determines how
-    the model is asked: TOOLS, JSON, JSON_SCHEMA or MD_JSON. ``policy`` None means
-    ``RetryPolicy(transport_retries=0)``, since the provider's SDK repeats failed requests: give the
-    SDK ``max_retries=0`` before you pass a policy with transport retries. ``extraction`` None is
-    strict, for MD_JSON ``fenced``. The other keywords are those of :func:`strictreply.wrap`.
+    ``client`` is, for example, ``instructor.from_provider("anthropic/…")``. An ``AsyncInstructor``
+    makes an :class:`AsyncInstructorEngine`. The client's mode determines the form of the requests:
+    TOOLS, JSON, JSON_SCHEMA or MD_JSON.
 
-    Raises ContractError for a provider or a mode that is not supported and for an async
-    ``on_attempt`` of a sync engine, TypeError when ``client`` is not an instructor client,
+    - ``policy`` None means ``RetryPolicy(transport_retries=0)``, because the provider's SDK repeats
+      failed requests itself. Before you pass a policy with transport retries, set the SDK's
+      ``max_retries=0``.
+    - ``extraction`` None means ``strict``, and ``fenced`` for MD_JSON.
+    - The other keywords are those of :func:`strictreply.wrap`.
+
+    Raises ContractError for a provider or mode that is not supported, and for an async
+    ``on_attempt`` of a sync engine; TypeError when ``client`` is not an instructor client;
     ImportError when instructor is not installed.
     """
     library = load("instructor")
@@ -289,7 +293,9 @@ def wrap(
 
     is_async = isinstance(client, library.AsyncInstructor)
     if not is_async and inspect.iscoroutinefunction(on_attempt):
-        raise ContractError("on_attempt must be a sync function, or client an AsyncInstructor")
+        raise ContractError(
+            "on_attempt is async: pass a sync function, or an AsyncInstructor as client"
+        )
 
     declared: ContractKeywords = {"extra": extra, "formats": formats, "limits": limits}
     if extraction is not None:

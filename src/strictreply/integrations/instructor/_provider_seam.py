@@ -320,10 +320,10 @@ def to_instructor(error: CallFailed) -> Any:
 
     Our error is its ``__cause__``.
 
-    ``failed_attempts`` holds each attempt with its raw reply and a ``ResponseParsingError`` in our
-    words, or the SDK's exception; ``total_usage`` is a :class:`strictreply.Usage`. The codes and
-    paths of issues, the reason and the corrections are in ``__cause__`` alone. Unlike ours, its
-    text repeats the raw replies.
+    ``failed_attempts`` has each attempt with its raw reply, and our summary as a
+    ``ResponseParsingError`` or the SDK's exception. ``total_usage`` is a
+    :class:`strictreply.Usage`. The codes and paths of issues, the reason and the corrections are
+    only in ``__cause__``. Unlike our errors, its text repeats the raw replies.
     """
     core = load("instructor.core")
     failed = list[Any]()
@@ -355,16 +355,19 @@ def to_instructor(error: CallFailed) -> Any:
 
 
 def from_instructor(error: Exception) -> CallFailed:
-    """Return our error that stands for an exception of instructor's.
+    """Return our error for an exception of instructor.
 
-    ``error`` is an ``InstructorRetryException`` or an ``IncompleteOutputException``. An error of
-    ours that is its cause (of a wrapped client, or :func:`to_instructor`) is returned itself. Else
-    each of ``failed_attempts`` becomes an attempt, whose raw reply is read again where the request
-    holds the schema (tools and JSON_SCHEMA of Chat Completions). Other replies, and those that our
-    reader accepts, get an issue ``args.check`` in pydantic's words. Lost are all requests but the
-    last, corrections, seconds, and the tokens of each attempt: ``total_usage`` stands with the last
-    one. The API's own failure is a TransportFailed, a spent ``token_budget`` a ReplyHalted, all
-    else a ReplyRejected. Raises TypeError for any other exception.
+    ``error`` is an ``InstructorRetryException`` or an ``IncompleteOutputException``. If its cause
+    is one of our errors (from a wrapped client, or by :func:`to_instructor`), that is returned.
+
+    Otherwise each entry of ``failed_attempts`` becomes an attempt. Its raw reply is read again if
+    the request has the schema (tools and JSON_SCHEMA of Chat Completions). Other replies, and
+    replies that our reader accepts, get an issue ``args.check`` with pydantic's message. Instructor
+    does not keep earlier requests, corrections, seconds, and the tokens of each attempt, so these
+    are missing; the last attempt has ``total_usage``.
+
+    A failure of the API becomes a TransportFailed, a spent ``token_budget`` a ReplyHalted, and
+    anything else a ReplyRejected. Raises TypeError for any other exception.
     """
     if isinstance(error.__cause__, CallFailed):
         return error.__cause__

@@ -1,8 +1,8 @@
 """Runs of coordinated agents on LangGraph (1.0 or newer; ``pip install 'strictreply[langgraph]'``).
 
-:func:`to_langgraph` makes a ``StateGraph`` of a topology: each agent asks through a wrapped client,
-its reply is judged and routed by :mod:`strictreply.coordination`, and LangGraph executes, stores
-the state and resumes it.
+:func:`to_langgraph` makes a ``StateGraph`` from a topology. Each agent calls its model through a
+wrapped client, :mod:`strictreply.coordination` judges and routes its replies, and LangGraph
+executes the graph, and stores and resumes its state.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _decision(call: AgentToolCall, answer: object) -> tuple[bool, str]:
 
     if isinstance(answer, Decision):
         if answer != replace(call.approved(), approved=answer.approved, reason=answer.reason):
-            raise ContractError("this decision is on another call, or on other arguments of it")
+            raise ContractError("this decision was made for another call or for other arguments")
         return answer.approved, answer.reason
 
     if not isinstance(answer, Mapping):

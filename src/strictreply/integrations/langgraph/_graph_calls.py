@@ -113,7 +113,7 @@ class GraphCall:
                 return load("langgraph.config").get_config()
 
         raise ContractError(
-            f"the tool {self._call.tool!r}: LangGraph gives nothing to its parameter {name!r}"
+            f"the tool {self._call.tool!r}: LangGraph has no value for its parameter {name!r}"
         )
 
     def _tool_runtime(self, node: ModuleType, state: Mapping[str, object]) -> object:

@@ -1,8 +1,8 @@
-"""What the nodes of one graph share: its agents, and how each of them is asked.
+"""The shared settings of a graph's nodes: its agents, and the requests of each.
 
-A graph is built once and runs many conversations, so nothing here changes while it runs. Of one ask
-three things depend on the conversation: the prompt, on what the agent may do now; the budget, on
-how often it has talked without acting; the messages, which are its thread.
+A graph is built once and runs many conversations, so nothing here changes while it runs. Three
+parts of a request depend on the conversation: the prompt depends on what the agent may do now, the
+budget on its consecutive replies without an action, and the messages are its thread.
 """
 
 from __future__ import annotations
@@ -59,38 +59,39 @@ _SET_BY_THE_RUN: Final = frozenset(
 
 
 HandOver: TypeAlias = Literal["request", "history"]
-"""What an agent is given by another: its request, or all that was said before as well."""
+"""What an agent gets at a hand-over: only the request, or also everything new before it."""
 
 
 @helpful(IN_AGENTS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAgent:
-    """An agent that a model answers for, through a wrapped client of whichever API.
+    """An agent whose replies come from a model, through a wrapped client of any API.
 
-    Raises ContractError when ``client`` is not wrapped, or ``request`` holds what the run itself
-    sets (messages, contract, policy, steering, tools, n, stream) or a ``response_format`` other
-    than ``text`` and ``json_object``.
+    Raises ContractError when ``client`` is not wrapped, when ``request`` has a keyword that the run
+    itself sets (messages, contract, policy, steering, tools, n, stream), or a ``response_format``
+    other than ``text`` and ``json_object``.
     """
 
     name: str
     """Name of the agent."""
     client: StrictClient | AsyncStrictClient = field(repr=False)
-    """What :func:`strictreply.wrap` returns, sync or async."""
+    """A sync or async client from :func:`strictreply.wrap`."""
     request: Mapping[str, Any] = field(repr=False)
-    """Keywords of the client's own call, such as ``chat.completions.create``, as ``model``."""
+    """Keywords of each request, such as ``model``."""
     goal: str = ""
     """What the agent is for, in its system prompt."""
     instruction: str = ""
-    """How the agent is to work, in its system prompt."""
+    """How the agent should work, in its system prompt."""
     tools: Iterable[object] | Mapping[str, object] | None = None
-    """Its tools: anything that declares one, each with a function, which is run.
+    """Its tools, in any form that declares a tool; each must have a function.
 
-    None takes what the processor's ``tools=`` has for this agent; an empty list means no tools.
+    None means the tools that the processor's ``tools=`` has for this agent; an empty list means no
+    tools.
     """
     asks: HumanKind = HumanKind.GENERAL
-    """The kind of question that its ``ask_user`` puts."""
+    """The kind of the questions of its ``ask_user``."""
     skip_to: str | None = None
-    """The agent that follows when the user skips this one after an error.
+    """The agent that follows if the user skips this one after an error.
 
     None ends the branch.
     """
@@ -109,14 +110,14 @@ class ChatAgent:
 
         wanted = self.request.get("response_format")
         if wanted is not None and peek(wanted, "type") not in ("text", "json_object"):
-            remedy = 'leave response_format out of request=, or use one of type "json_object"'
+            remedy = 'leave response_format out of request=, or use the type "json_object"'
             raise ContractError(
-                f"agent {self.name!r}: the schema of a reply is that of its actions; {remedy}"
+                f"agent {self.name!r}: its actions determine the schema of a reply; {remedy}"
             )
 
     @property
     def wire(self) -> Wire:
-        """The API that is asked."""
+        """The API of its requests."""
         return wire_named(self.request.get("api") or self.client.api)
 
 
@@ -130,9 +131,9 @@ def _is_reduced(annotation: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingBudget(RetryPolicy):
-    """A policy under which an ask ends, too, when ``most`` replies in a row were text alone.
+    """A policy under which a call also ends after ``most`` consecutive replies with only text.
 
-    ``streak`` counts the replies of earlier asks.
+    ``streak`` counts the replies of earlier calls.
     """
 
     streak: ContentStreak
@@ -140,7 +141,7 @@ class ActingBudget(RetryPolicy):
 
     @classmethod
     def of(cls, policy: RetryPolicy, streak: ContentStreak, most: int) -> ActingBudget:
-        """Bound a policy."""
+        """Add the limit to a policy."""
         given = {member.name: getattr(policy, member.name) for member in fields(RetryPolicy)}
         return cls(**given, streak=streak, most=most)
 
@@ -151,7 +152,7 @@ class ActingBudget(RetryPolicy):
         failure: Failure | None = None,
         **how: Any,
     ) -> NextStep:
-        """Decide what follows the last attempt, as the policy itself does before the limit."""
+        """Decide what follows the last attempt; up to the limit as the policy itself does."""
         step = RetryPolicy.next_step(self, attempts, spent, failure, **how)
         is_over = streak_after(self.streak, attempts).count >= self.most
         return End("rejected", "retries") if is_over and isinstance(step, Again) else step
@@ -159,7 +160,7 @@ class ActingBudget(RetryPolicy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSettings:
-    """What the nodes of one graph share: the agents, and what decides on their replies."""
+    """The shared settings of a graph's nodes: the agents, and the judges of their replies."""
 
     agents: Mapping[str, ChatAgent]
     """The agents by name."""
@@ -174,19 +175,19 @@ class GraphSettings:
     max_turns: int
     """Most turns of a conversation."""
     words: Mapping[str, HumanDecision] | None
-    """What a human's answers decide; None for the default."""
+    """The decisions of further answers of a human; None for no further answers."""
     metrics: RunMetrics
     """Counts routes and activities."""
     content_limit: ContentLoopGuard
-    """The limits on replies of words alone."""
+    """The limits on consecutive replies that contain only text."""
     state_schema: type = RunState
     """The type of the graph's state."""
     hand_over: HandOver = "request"
-    """What an agent is given by another: its request, or all that was said before as well."""
+    """What an agent gets at a hand-over: only the request, or also everything new before it."""
     _prompts: dict[Permitted, tuple[object, str]] = field(
         init=False, repr=False, default_factory=dict
     )
-    """The system prompts that were built, by what was permitted."""
+    """The system prompts built so far, by the permissions."""
 
     @property
     def topology(self) -> Topology:
@@ -195,7 +196,7 @@ class GraphSettings:
 
     @property
     def own_fields(self) -> dict[str, bool]:
-        """The fields that an application added to the state, each with whether it has a reducer."""
+        """The application's own fields of the state, each with whether it has a reducer."""
         ours = get_type_hints(RunState)
         hints = get_type_hints(self.state_schema, include_extras=True)
         return {name: _is_reduced(hints[name]) for name in hints if name not in ours}
@@ -209,9 +210,10 @@ class GraphSettings:
         *,
         steer: bool,
     ) -> JSONObject:
-        """Return the keywords of one ask.
+        """Return the keywords of one call.
 
-        Its budget is the graph's, else the client's; it ends at the limit on text alone, too.
+        Its budget is the graph's, or else the client's. The call also ends at the limit on replies
+        that contain only text.
         """
         terms = answer.terms
         steering = self.steering

@@ -1,7 +1,7 @@
-"""The state of a run as LangGraph stores it: how it is read and written.
+"""The state of a run as LangGraph stores it, and functions that read and write it.
 
-Nothing is decided here. A value that a model chooses freely is stored as JSON text: JSON allows
-numbers and depths that a checkpointer's own encoding does not.
+Nothing is decided here. A value that a model can choose freely is stored as JSON text, because JSON
+allows numbers and depths that a checkpointer's encoding does not.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from strictreply.core.text import compact
 
 TOOLS: Final = "tools"  # the node that runs the calls of a reply
 BRANCH: Final = "branch"  # the node in which a parallel branch runs
-JOIN: Final = "join"  # the node where parallel branches come together
-OWN_FIELDS: Final = "own fields"  # what a turn writes into the fields that an application added
-# the last two have a meaning in LangGraph's names
+JOIN: Final = "join"  # the node where parallel branches join
+OWN_FIELDS: Final = "own fields"  # a turn's updates of the application's own fields
+# LangGraph gives the last two characters a meaning in names
 _RESERVED = str.maketrans({"%": "%25", "|": "%7C", ":": "%3A"})
 
 
 def merge_outcomes(known: dict[str, JSONObject], update: object) -> object:
     """Merge the outcomes of branches, for LangGraph; a new run begins with an empty update."""
-    if not isinstance(update, dict):  # somebody else wrote to the state: the next node refuses it
+    if not isinstance(update, dict):  # a foreign write to the state: the next node refuses it
         return update
     return {**known, **update} if update else {}
 
 
 class RunState(AgentState):
-    """What a run remembers.
+    """The state of a run.
 
     An application may subclass it with more fields.
     """
 
     branch: JSONObject
-    """The record of the run or parallel branch, with what it was asked."""
+    """The record of the run or parallel branch, with its request."""
     threads: dict[str, list[Message]]
-    """The turns of each agent, by name."""
+    """The messages of each agent, by name."""
     calling: JSONObject | None
-    """An accepted reply whose tools are still to be run, with the results of those that were."""
+    """An accepted reply with calls that have not run yet, and the results of those that have."""
     spawned: JSONObject | None
-    """The branches that are awaited, with their requests, and those that wait for them."""
+    """The open branches with their requests, and the branches that have already ended."""
     outcomes: Annotated[dict[str, JSONObject], merge_outcomes]
     """The outcomes of branches by id."""
     outcome: JSONObject | None
@@ -62,11 +62,11 @@ class RunState(AgentState):
     Read it with :func:`outcome_of`.
     """
     content_streaks: dict[str, JSONObject]
-    """Consecutive replies of text without an action, by agent."""
+    """Consecutive replies that contain only text, by agent."""
     history: list[JSONObject] | None
-    """What everybody said; None where agents are only told requests."""
+    """The texts of all agents, tools and the user; None if ``hand_over`` is ``request``."""
     heard: dict[str, int]
-    """How much of ``history`` each agent was told."""
+    """How many entries of ``history`` each agent has already got."""
 
 
 def changed(state: RunState, **fields: object) -> RunState:
@@ -80,11 +80,11 @@ def node_of(agent: str) -> str:
 
 
 def agent_at(topology: Topology, target: object) -> str | None:
-    """Return the agent that a target means: its node, or its name where no node has that name.
+    """Return the agent of a target: a node, or an agent's name if no node has that name.
 
-    None when the target means no agent.
+    Return None if the target is not an agent.
     """
-    if not isinstance(target, str):  # a state from a store may hold anything there
+    if not isinstance(target, str):  # a state from a store may have any value there
         return None
 
     nodes = {node_of(agent): agent for agent in topology.agents}
@@ -93,10 +93,7 @@ def agent_at(topology: Topology, target: object) -> str | None:
 
 
 def at_node(topology: Topology, state: RunState) -> RunState:
-    """Return the state with its next agent given as a node.
-
-    An application may have given the agent's name.
-    """
+    """Return the state with its next agent as a node, if an application set the agent's name."""
     agent = agent_at(topology, state.get("next_agent"))
     return state if agent is None else changed(state, next_agent=node_of(agent))
 
@@ -146,9 +143,9 @@ def branch_record(branch: Branch) -> JSONObject:
 
 
 def branch_of(state: RunState, max_turns: int, agent: str | None = None) -> Branch:
-    """Read the branch that a state is on.
+    """Return the branch of a state.
 
-    A conversation of two other agents is over when ``agent`` replies in it.
+    A conversation of two other agents ends when ``agent`` replies.
     """
     stored = state["branch"]
     branch = Branch(
@@ -164,25 +161,19 @@ def branch_of(state: RunState, max_turns: int, agent: str | None = None) -> Bran
 
 
 def exits(state: RunState) -> set[str]:
-    """Return the agents at which a branch ends.
-
-    They are the one that opened it, and those where it may meet others.
-    """
+    """Return the agents at which a branch ends: its opener, and where it may meet others."""
     branch = state["branch"]
     return {*branch.get("meets", ()), branch["spawner"]} - {None}
 
 
 def branch_specs(state: RunState) -> list[JSONObject]:
-    """Return the branches that are waited for.
-
-    They are those that ended before the others, and those that are open now.
-    """
+    """Return the branches of a join: the ones that have already ended, and the open ones."""
     spawned = state["spawned"] or {}
     return [*spawned.get("waiting", ()), *spawned.get("branches", ())]
 
 
 def with_turn(state: RunState, agent: str, *turns: str | Message) -> RunState:
-    """Return the state with turns added to the thread of an agent; a text is the user's turn."""
+    """Return the state with messages added to an agent's thread; a text is a user message."""
     added = [{"role": "user", "content": turn} if isinstance(turn, str) else turn for turn in turns]
     thread = [*state["threads"].get(agent, []), *added]
     return changed(state, threads={**state["threads"], agent: thread})
@@ -199,7 +190,7 @@ def with_message(state: RunState, text: str) -> RunState:
 
 
 def noted(state: RunState, speaker: str, text: str) -> RunState:
-    """Return the state with what somebody said in its history, where it has one."""
+    """Return the state with one more entry in its history, if it has one."""
     history = state.get("history")
     if history is None:
         return state
@@ -207,7 +198,7 @@ def noted(state: RunState, speaker: str, text: str) -> RunState:
 
 
 def unheard(state: RunState, agent: str) -> tuple[RunState, str]:
-    """Return what others said that an agent was not told, and the state in which it was."""
+    """Return the entries of the history that are new to an agent, and the updated state."""
     history = state.get("history") or []
     heard = state.get("heard", {})
     lines = [
@@ -220,12 +211,12 @@ def unheard(state: RunState, agent: str) -> tuple[RunState, str]:
 
 
 def after_history(before: str, text: str) -> str:
-    """Put what an agent was not told before in front of what it is told now."""
+    """Put the new entries of the history before a request."""
     return f"The conversation so far:\n{before}\n\n{text}" if before else text
 
 
 def as_text(value: JSON) -> str:
-    """Return text as it is, and any other value as JSON."""
+    """Return a text unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else compact(value)
 
 

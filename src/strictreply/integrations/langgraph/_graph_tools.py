@@ -161,7 +161,7 @@ def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
     Raises StateError when the verdict is not valid, or calls nothing (M118).
     """
     if not result.is_valid or not result.calls:
-        words = "holds no reply that calls a tool"
+        words = "must have a reply that calls a tool"
         nothing = Issue("state.not_executable", Category.FORMAT_ERROR, "/calling", words)
         raise StateError(result.issues or (nothing,))
 
@@ -253,7 +253,8 @@ def _followed(
     if not known or calling.get("goto", target) != target:
         agents = ", ".join(settings.topology.allowed_targets(agent.name))
         raise ContractError(
-            f"the tool {tool!r} may lead to one agent that {agent.name!r} has an edge to: {agents}"
+            f"the tool {tool!r} may go to only one agent, to which {agent.name!r} has an edge: "
+            f"{agents}"
         )
 
     return changed(state, calling={**calling, "goto": target})

@@ -244,7 +244,7 @@ def branch_states(
         new = changed(_branch_state(state, spec, meets), loop_count=limit + 1 - share)
 
         if not share:  # the branch is over before it begins
-            words = "the loop limit left no executions for this branch"
+            words = "the loop limit was reached before this branch could run"
             reason = RouteReason.LOOP_LIMIT.value
             outcome = outcome_record(spec["agent"], RunStatus.FAILED, reason, error=words)
             new = changed(new, outcome=outcome)

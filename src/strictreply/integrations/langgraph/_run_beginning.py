@@ -1,7 +1,7 @@
-"""How a run begins: what the user says now, and what a run before has left.
+"""The beginning of a run: the user's message, and the state of the run before.
 
-A conversation that goes on loses nothing: its threads, the questions that are pending, and the
-results of calls that ran before the user went on without the others.
+A continued conversation keeps its threads, the pending questions, and the results of calls that ran
+before the user continued without the others.
 """
 
 from __future__ import annotations
@@ -55,21 +55,23 @@ def begin(
     keep_active: bool = False,
     **initial: Any,
 ) -> RunState:
-    """Return the input of a run, which begins with ``user_message`` to the agent ``entry``.
+    """Return the input of a run that begins with ``user_message`` to the agent ``entry``.
 
-    ``entry`` may be left out when the topology has one entry only. With ``state``, that of a run
-    before, its conversation goes on, counted anew; with ``keep_active`` it goes on with the agent
-    that is :func:`active_agent` there. Without it, or with an empty one, a conversation begins,
-    also on a thread that was used before. Questions that are pending at the human are put first in
-    either case; the agent that asked gets the answer, and the run goes on at ``entry``. Calls that
-    wait in ``state`` are not run: beside others of their reply that were run, they are answered as
-    abandoned, else their reply is dropped. ``initial`` are keywords of
-    :func:`~strictreply.coordination.create_initial_state`, for a first run.
+    - ``entry`` is optional if the topology has only one entry.
+    - ``state`` is the state of an earlier run, whose conversation is continued with a new loop
+      count. Without it, or with an empty one, a new conversation begins, also on a used thread.
+    - ``keep_active`` continues with the :func:`active_agent` of ``state``.
+    - ``initial`` has keywords of :func:`~strictreply.coordination.create_initial_state`, for a
+      first run.
 
-    Raises ContractError when ``entry`` is not an agent, or has to be given, when ``initial`` is
-    given beside ``state``, and for a state whose run is inside parallel branches. Raises StateError
-    for a state in which an agent that is not in the topology waits for an answer, and for calls
-    that no graph has left. A graph refuses an input that would drop what ran on its thread.
+    Pending questions to the human come first. The agent that asked gets the answer, and the run
+    continues at ``entry``. Calls that wait in ``state`` do not run: if other calls of their reply
+    ran, they are answered as abandoned, otherwise their reply is dropped.
+
+    Raises ContractError when ``entry`` is not an agent or is missing, when both ``initial`` and
+    ``state`` are given, and for a state whose run is inside parallel branches. Raises StateError if
+    an agent that is not in the topology waits for an answer, and for calls that were not left by a
+    graph. A graph refuses an input that would drop a run of its thread.
     """
     if state and keep_active and entry is None:
         entry = active_agent(topology, state)
@@ -77,7 +79,7 @@ def begin(
     agent = entry or (topology.entries[0] if len(topology.entries) == 1 else None)
     if agent not in topology.agents:
         raise ContractError(
-            f"pass the agent that the run begins with: entry=one of {', '.join(topology.entries)}"
+            f"pass entry=, the agent that the run begins with: {', '.join(topology.entries)}"
         )
 
     heard = ""
@@ -86,7 +88,7 @@ def begin(
         first = create_initial_state(user_message, **initial)
     elif initial:
         raise ContractError(
-            f"begin: leave out {', '.join(sorted(initial))} beside state=, which has them already"
+            f"begin: leave out {', '.join(sorted(initial))}: state= already has them"
         )
     else:
         before, heard = _gone_on_from(topology, cast("RunState", state), agent)
@@ -99,18 +101,18 @@ def begin(
 
 
 def active_agent(topology: Topology, state: Mapping[str, object]) -> str | None:
-    """Return the agent that answered last in a state, or is next in it.
+    """Return the agent that answered last in a state, or is next.
 
-    None for an agent that is not in the topology.
+    Return None if it is not in the topology.
     """
     agent = outcome_of(state)["agent"]
     return agent if agent in topology.agents else None
 
 
 def _gone_on_from(topology: Topology, state: RunState, agent: str) -> tuple[RunState, str]:
-    """Return what a run begins with that goes on from a state, and what its agent is told of it.
+    """Return the state of a run that continues an earlier one, and a text about it for its agent.
 
-    Raises as :func:`begin` does.
+    Raises the errors of :func:`begin`.
     """
     history = state.get("routing_history", [])
     # a question may be asked before branches go on
@@ -119,7 +121,7 @@ def _gone_on_from(topology: Topology, state: RunState, agent: str) -> tuple[RunS
         raise ContractError(
             "begin: the run of this state is inside parallel branches; answer their questions "
             "(Command(resume=…)) or resume it (invoke(None, config)) until it ends, "
-            "and go on from there"
+            "then continue from there"
         )
 
     StateError.raise_for(request_issues(topology, state))
@@ -129,14 +131,14 @@ def _gone_on_from(topology: Topology, state: RunState, agent: str) -> tuple[RunS
         state = with_results_told(state, left.agent, left.turn, left.results)
         heard = left.told(agent)
 
-    # without ``__interrupt__``, which ``invoke`` adds, and fields of an application: they stay in
-    # its thread, where a reducer would take them a second time
+    # leave out ``__interrupt__``, which ``invoke`` adds, and the application's own fields, which
+    # stay in its thread: a reducer would apply them a second time
     stored = {key: value for key, value in state.items() if key in RUN_FIELDS}
     return cast("RunState", stored), heard
 
 
 class _LeftCalls(NamedTuple):
-    """The calls of a reply of which some were run, and others not when the user went on."""
+    """The calls of a reply of which only some had run when the user continued."""
 
     agent: str
     turn: dict[str, Any]
@@ -144,9 +146,9 @@ class _LeftCalls(NamedTuple):
 
     @classmethod
     def of(cls, topology: Topology, state: RunState) -> _LeftCalls | None:
-        """Read them from a state; None when no call of its reply was run.
+        """Read them from a state; None if no call of its reply has run.
 
-        Raises StateError when they are not what a graph leaves.
+        Raises StateError if a graph did not leave them.
         """
         if not state.get("calling"):
             return None
@@ -171,7 +173,7 @@ class _LeftCalls(NamedTuple):
         return cls(calling["agent"], turn, tuple(results))
 
     def told(self, agent: str) -> str:
-        """Return them in words for the agent that goes on; its own calls are in its thread."""
+        """Return a text about them for the next agent; its own calls are already in its thread."""
         if agent == self.agent:
             return ""
         return "\n".join(f"{self.agent}: {line}" for line in told_lines(self.turn, self.results))

@@ -1,8 +1,8 @@
-"""How a run, or one of its branches, ended, or that it has not ended.
+"""The outcomes of a run and of its branches.
 
-An outcome is a value, for programs to match: a run that fails does not raise. It is stored with its
-content as JSON text. A run that waits or was stopped has none stored: what it waits for is read
-from its state and its interrupts, and told in the same form.
+An outcome is a value for programs to match; a failed run does not raise. The content is stored as
+JSON text. A run that waits or was stopped has no stored outcome: its state and its interrupts show
+what it waits for, and the result has the same form.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from strictreply.integrations.langgraph._graph_state import BRANCH, JOIN, TOOLS,
 
 
 class RunStatus(StrEnum):
-    """How a run, or one of its branches, ended, or that it has not ended."""
+    """The status of a run or of one of its branches."""
 
     COMPLETED = "completed"
     FAILED = "failed"
     SKIPPED = "skipped"
     ABORTED = "aborted"
-    WAITING = "waiting"  # for a person: resume it with an answer
-    RESUMABLE = "resumable"  # it was stopped between two steps: invoke(None, config) goes on
+    WAITING = "waiting"  # for a human: resume it with an answer
+    RESUMABLE = "resumable"  # it was stopped between two steps: invoke(None, config) resumes it
 
 
 ENDED: Final = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.SKIPPED, RunStatus.ABORTED)
@@ -40,19 +40,23 @@ UNFINISHED: Final = "unfinished"  # the reason of a run that was stopped between
 def outcome_of(state: object) -> JSONObject:
     """Return the outcome of a run, for programs to match.
 
-    ``state`` is what ``invoke`` returned, or a snapshot of ``get_state``. The members are
-    ``agent``, ``status``, ``reason``, ``content`` and ``error``. A run that the loop limit ended is
-    ``failed`` with the reason of its last route. A run that waits for a person is ``waiting``, with
-    the kind of the question as its reason (``interrupt`` for a tool's own), and one that was
-    stopped between two steps ``resumable``; both name the agent that is next. With
-    ``pending_human_input`` a run that goes on from this state asks a human first (R13).
+    ``state`` is the result of ``invoke``, or a snapshot of ``get_state``. The outcome has the
+    members ``agent``, ``status``, ``reason``, ``content`` and ``error``.
+
+    - A run that the loop limit ended is ``failed``, with the reason of its last route.
+    - A run that waits for a human is ``waiting``; its reason is the kind of the question, or
+      ``interrupt`` for a tool's own interrupt.
+    - A run that was stopped between two steps is ``resumable``.
+
+    The last two name the next agent. If ``pending_human_input`` is true, a run that continues from
+    this state asks a human first (R13).
     """
     given: Any = state
     values: RunState
     if isinstance(state, Mapping):
         values = given
         interrupts = given.get("__interrupt__", ())
-    else:  # a snapshot, or what invoke(…, version="v2") returns
+    else:  # a snapshot, or the result of invoke(…, version="v2")
         values = given.value if hasattr(state, "value") else given.values
         interrupts = given.interrupts
 
@@ -77,7 +81,7 @@ def _waiting(state: RunState, asked: object) -> JSONObject:
 
 
 def _unfinished(state: RunState, status: RunStatus, reason: str, *, waits: bool) -> JSONObject:
-    """Return the outcome of a run that has not ended, with the agent that is next."""
+    """Return the outcome of a run that has not ended, with the next agent."""
     target = state["next_agent"]
     agent = ""
     if target == TOOLS:
@@ -103,10 +107,7 @@ def _agent_named(node: str) -> str:
 
 
 def outcomes_of(state: RunState) -> dict[str, JSONObject]:
-    """Return the outcomes of a run's branches by their ids.
-
-    Each is as :func:`outcome_of` returns that of the run.
-    """
+    """Return the outcomes of a run's branches by id, in the form of :func:`outcome_of`."""
     outcomes: dict[str, JSONObject] = {}
     for key, one in state["outcomes"].items():
         content = from_json(one["content"], pointer("/outcomes", key))
@@ -117,7 +118,7 @@ def outcomes_of(state: RunState) -> dict[str, JSONObject]:
 def stored_outcome(state: RunState) -> JSONObject:
     """Return the outcome of a run as a state stores it, the content as JSON text."""
     outcome = state["outcome"]
-    if not outcome:  # a bound ended the run before an agent did
+    if not outcome:  # a limit ended the run before an agent finished
         history = state.get("routing_history", [])
         reason = history[-1]["reason"] if history else RouteReason.NO_TARGET.value
         words = "the run ended before an agent finished"

@@ -1,6 +1,6 @@
 """Builds a LangGraph graph from a topology.
 
-LangGraph executes the nodes, the coordination decides between them.
+LangGraph executes the nodes; the coordination decides which comes next.
 """
 
 from __future__ import annotations
@@ -80,12 +80,13 @@ _StateFlow: TypeAlias = Callable[[RunState], Generator[Any, Any, RunState]]
 
 
 class StateKeywords(TypedDict, total=False):
-    """What the state of a graph is made of.
+    """The keywords of a graph's state.
 
-    ``state_schema`` is a subclass of :class:`RunState` with more fields, which tools read and
-    write; ``context_schema`` is that of LangGraph's ``context=``. ``hand_over`` says what an agent
-    is given when another hands over to it: the ``request``, or before it the ``history``, which is
-    all that the user, other agents and their tools said and the agent was not given yet.
+    - ``state_schema`` is a subclass of :class:`RunState` with more fields, which tools can read and
+      write.
+    - ``context_schema`` is the schema of LangGraph's ``context=``.
+    - ``hand_over`` is what an agent gets when another one hands over to it: only the ``request``,
+      or before it the ``history``: everything new that the user, other agents and their tools said.
     """
 
     state_schema: type
@@ -111,31 +112,33 @@ def to_langgraph(
 ) -> Any:
     """Build the ``StateGraph`` of a topology.
 
-    Compile it with a checkpointer of your choice, and ``invoke`` it.
+    Compile it with a checkpointer of your choice, and ``invoke`` it with the input that
+    :func:`begin` returns.
 
-    ``agents`` has one for each agent of the topology. ``processor`` judges their replies, in their
-    clients' loops and after them; without one its format is ``response_format``, None for the
-    registry's default. ``policy`` decides what follows a reply that stays wrong, and its budget
-    bounds the corrections. ``steering`` is an :class:`~strictreply.coordination.AgentSteering`
-    (with the mode ``never`` nothing is corrected), or an object with ``correction(context)``.
-    ``content_limit`` bounds replies in a row that are text alone, None for the published limits.
-    ``words`` are further answers of humans; ``metrics`` counts executions of nodes, models and
-    tools.
+    - ``agents`` has one agent for each name in the topology.
+    - ``processor`` judges their replies, in the loops of their clients and after them. Without one,
+      ``response_format`` is the format of replies; None means the registry's default.
+    - ``policy`` decides what follows a reply that stays invalid; its budget bounds the corrections.
+    - ``steering`` is an :class:`~strictreply.coordination.AgentSteering` (the mode ``never``
+      disables corrections), or an object with ``correction(context)``.
+    - ``content_limit`` bounds consecutive replies that contain only text; None means the published
+      limits.
+    - ``words`` adds answers of humans; ``metrics`` counts executions of nodes, models and tools.
+    - ``routes`` has rules, strategies and the loop limits. A rule chooses the :func:`node_of` an
+      agent, or the end. None means no rules, and the default limit: the same calls with the same
+      arguments, or the same requests, three times in a row end the run.
+    - ``max_loop_count`` takes precedence over the limit of the state, of ``routes``, of the
+      environment, and 10; ``max_turns`` bounds two agents that talk in turns.
+    - ``state`` are :class:`StateKeywords`: a schema with your own fields, a context, and what is
+      passed at a hand-over.
 
-    ``routes`` holds rules, strategies and the limit on going in circles; None for no rules and the
-    default limit, by which the same calls with the same arguments, or the same requests, three
-    times in a row end the run. A rule chooses the :func:`node_of` an agent, or the end.
-    ``max_loop_count`` goes before the limit of the state, that of ``routes``, the environment's and
-    10; ``max_turns`` bounds two agents that talk in turns.
+    A question to the user is an interrupt. Resume it with ``Command(resume=…)``: the name of a
+    decision, or free text if the question's kind accepts that. For a call that needs approval see
+    :func:`approvals_in`.
 
-    ``state`` are :class:`StateKeywords`: a schema with fields of your own, a context, and what is
-    given at a hand-over.
-
-    The input is what :func:`begin` returns. A question to the user is an interrupt, resumed with
-    ``Command(resume=…)``: the name of a decision, or free text where its kind takes that; for a
-    call that needs approval see :func:`approvals_in`. Raises ContractError for ``agents`` that are
-    not those of the topology, a tool without a function, a ``skip_to`` without an edge, a schema
-    without a run's fields and bounds that are not counts; ImportError without LangGraph.
+    Raises ContractError for ``agents`` that differ from the topology's, a tool without a function,
+    a ``skip_to`` without an edge, a schema without a run's fields, and bounds that are not counts.
+    Raises ImportError without LangGraph.
     """
     processor = _processor_of(topology, response_format, processor)
     if steering is None or isinstance(steering, AgentSteering):
@@ -165,7 +168,7 @@ def to_langgraph(
 def _hand_over_of(word: HandOver) -> HandOver:
     if word in get_args(HandOver):
         return word
-    raise ContractError(f"hand_over must be of {', '.join(get_args(HandOver))}; got {word!r}")
+    raise ContractError(f"hand_over must be one of {', '.join(get_args(HandOver))}, not {word!r}")
 
 
 def _schema_of(state_schema: type) -> type:
@@ -219,7 +222,8 @@ def _agents_of(
     named = {agent.name: agent for agent in given}
     if len(named) != len(given) or set(named) != set(topology.agents):
         raise ContractError(
-            f"agents must have each agent of the topology once: {', '.join(topology.agents)}"
+            "agents must contain each agent of the topology exactly once: "
+            f"{', '.join(topology.agents)}"
         )
 
     for agent in given:
@@ -246,7 +250,7 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
     given = Routes() if routes is None else routes
     if given.nodes != Routes().nodes:
         raise ContractError(
-            "the nodes of a graph are those of its topology; leave nodes= out of routes="
+            "the topology determines the nodes of a graph; leave nodes= out of routes="
         )
 
     agents = tuple(map(node_of, topology.agents))
@@ -259,7 +263,7 @@ def _routes_of(topology: Topology, routes: Routes | None) -> Routes:
 
             if chosen not in agents:
                 raise ContractError(
-                    f"the rule {rule.name!r} may choose an agent's node_of(…) or {END!r}"
+                    f"the rule {rule.name!r} may choose only an agent's node_of(…) or {END!r}"
                 )
 
             prepared = state["next_agent"] in (TOOLS, BRANCH)

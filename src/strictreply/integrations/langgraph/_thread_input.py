@@ -29,18 +29,19 @@ from strictreply.integrations.langgraph._graph_state import (
 from strictreply.integrations.langgraph._run_beginning import RUN_FIELDS, begin
 
 _BEGIN: Final = (
-    "begin(topology, text) makes the input of a run, and begin(topology, text, state=…) that of a "
-    "conversation that goes on"
+    "begin(topology, text) makes the input of a first run, and begin(topology, text, state=…) "
+    "the input that continues a conversation"
 )
 _MESSAGES: Final = (
-    "messages in text, the user's last, and on a thread with a conversation the user's alone; "
+    "messages of text, with the user's last; a thread with a conversation takes only the "
+    "user's; "
     f"{_BEGIN}"
 )
 _REMEDY: Final = (
     "answer it (Command(resume=…)) or resume it (invoke(None, config)), {}"
     "or begin on another thread"
 )
-_GO_ON: Final = "go on with begin(…, state=graph.get_state(config).values), "
+_GO_ON: Final = "continue with begin(…, state=graph.get_state(config).values), "
 _ROLES: Final[Mapping[object, str]] = {
     "user": "user",
     "human": "user",

@@ -1,12 +1,11 @@
-"""The guard in LiteLLM's proxy.
+"""The guard for LiteLLM's proxy.
 
-With it no reply that breaks the contract of its request leaves ``/chat/completions``,
-``/responses`` or ``/v1/messages``. One line of the proxy's configuration adds it: ``callbacks:
+With it, ``/chat/completions``, ``/responses`` and ``/v1/messages`` return only replies that fit the
+contract of their request. One line of the proxy's configuration adds it: ``callbacks:
 strictreply.integrations.litellm.guard``.
 
-A call of the proxy takes the place of an SDK's client under :func:`strictreply.wrap`: its first
-response is the one that the proxy has already; further ones come through the proxy's own routing,
-fallbacks, keys and logs, without retries of the router.
+The first response of a call is the one that the proxy already has. Retries go through the proxy's
+own routing, fallbacks, keys and logs, without retries of the router.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the proxy answers in the place of a reply that is not valid."""
+"""The errors that the proxy returns instead of an invalid reply."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from strictreply.core.arguments import without_exception
 
 
 class ReplyWithheld(Exception):
-    """What the proxy answers in the place of a reply, in the form of OpenAI's errors.
+    """The proxy returns an error instead of a reply, in the form of OpenAI's errors.
 
-    ``type`` is ``invalid_request_error`` (status 400: the request asks for what cannot be
-    guaranteed), ``reply_rejected`` or ``reply_halted`` (422, which no SDK repeats), or
-    ``reply_failed`` (502). ``code`` is the reason, such as ``retries``. The message holds no word
-    of the model. By ``/v1/messages`` the proxy writes it in the form of Anthropic's errors, whose
-    type LiteLLM chooses by the status.
+    ``type`` is ``invalid_request_error`` (status 400: replies to the request cannot be guaranteed),
+    ``reply_rejected`` or ``reply_halted`` (422, which SDKs do not repeat), or ``reply_failed``
+    (502). ``code`` is the reason, such as ``retries``. The message contains no text of the model.
+    For ``/v1/messages`` the proxy writes it in the form of Anthropic's errors; LiteLLM chooses
+    their type by the status.
     """
 
     param: None = None
@@ -31,10 +31,7 @@ class ReplyWithheld(Exception):
 
 @contextmanager
 def in_the_proxys_form() -> Generator[None]:
-    """Raise this library's errors in the form in which the proxy answers.
-
-    What the proxy itself raised stays as it is.
-    """
+    """Raise this library's errors in the proxy's form; the proxy's own errors stay unchanged."""
     try:
         yield
     except (ContractError, CallFailed) as error:

@@ -54,54 +54,56 @@ from strictreply.integrations.litellm._streams import (
     origin_now,
 )
 
-_BESIDE: Final = "judging a reply beside"
+_BESIDE: Final = "judging an observed reply"
 
 logger: Final = logging.getLogger("strictreply")
 
 
 if TYPE_CHECKING:
-    _Callback = object  # LiteLLM's types are not read: it is in an environment of its own
+    _Callback = object  # type checks run without LiteLLM, which has its own environment
 else:
     try:
         _Callback = load("litellm.integrations.custom_logger").CustomLogger
     except ImportError:
-        # raised when a guard is made: this module, as all of the package, can be imported without
+        # making a guard raises it; this module, like the whole package, can be imported without
         # LiteLLM
         _Callback = object
 
 
 class Guard(_Callback):
-    """A callback for the proxy that answers with valid replies only.
+    """A callback for LiteLLM's proxy that returns only valid replies.
 
-    Each chat completion, each response and each message is valid by its contract, or the answer is
-    an error in the form of its API.
+    Each chat completion, response and message is valid by its contract, or the proxy returns an
+    error in the form of the API.
 
-    ``contract`` holds for all models, or is a mapping from their names in the proxy, which counts
-    for the same models by other names, too; for other models the request's own ``tools`` and
-    ``response_format`` (``text`` of a response, ``output_config`` of a message) hold, and requests
-    without either are passed on untouched. ``policy`` None means
-    ``RetryPolicy(early_stop="off")``: the proxy logs the tokens of a stream only when it was read
-    to its end. ``usage_mode`` is which tokens the client reads: those of all asks (``total``) or of
-    the ``last``. Every other route that may bring a reply is refused, but for the paths of
-    ``pass_routes`` (``*`` stands for anything); ``other_routes="pass"`` lets all of them through.
+    - ``contract`` applies to all models. A mapping has contracts by the models' names in the proxy,
+      and applies to the same models under other names, too. For other models the request's own
+      ``tools`` and ``response_format`` apply (``text`` of a response, ``output_config`` of a
+      message); requests without either are passed on unchanged.
+    - ``policy`` None means ``RetryPolicy(early_stop="off")``, because the proxy logs the tokens of
+      a stream only when it was read to its end.
+    - ``usage_mode`` says which tokens the client sees: those of all requests (``total``) or of the
+      ``last``.
+    - ``pass_routes`` are paths of other routes that pass (``*`` matches anything). Every other
+      route that may return a reply is refused; ``other_routes="pass"`` lets all of them pass.
+    - ``mode``, ``enforce`` and ``observe`` say how far replies are enforced, as in
+      :func:`strictreply.wrap`; with ``mode="observe"`` nothing is refused or changed.
+    - ``modes`` is a list of rules with ``model``, ``key`` or ``team`` (patterns) and the same three
+      settings. The first rule that matches a request replaces them.
 
-    ``mode``, ``enforce`` and ``observe`` say how far replies are enforced, as for
-    :func:`strictreply.wrap`; with ``mode="observe"`` nothing is refused or changed. ``modes`` is a
-    list of rules with ``model``, ``key`` or ``team`` (patterns) and the same three: the first rule
-    that fits a request counts in their place.
+    A guard without keywords, such as :data:`guard`, reads them from ``litellm_settings:
+    strictreply:`` in the proxy's configuration at the first request. There ``policy`` is a mapping
+    of the keywords of a RetryPolicy, and a contract is ``module:name``, or a JSON file with a list
+    of tools or the keywords of a Contract.
 
-    A guard without any keyword, as :data:`guard` is, reads them from ``litellm_settings:
-    strictreply:`` of the proxy's configuration when the first request comes. There ``policy`` is a
-    mapping of the keywords of a RetryPolicy, and a contract ``module:name``, or a JSON file that
-    holds a list of tools or the keywords of a Contract.
-
-    Raises ContractError when a setting is wrong; from a configuration, at each request. It has no
-    subclasses: LiteLLM looks for the hooks of streams on a callback's own class alone.
+    Raises ContractError when a setting is wrong; for settings of a configuration, at each request.
+    It cannot be subclassed, because LiteLLM looks for the hooks of streams only on a callback's own
+    class.
     """
 
     def __init_subclass__(cls) -> None:
         raise TypeError(
-            "Guard cannot be subclassed: LiteLLM would not see its hooks; make an instance of it"
+            "Guard cannot be subclassed, because LiteLLM would not find its hooks; make an instance"
         )
 
     def __init__(
@@ -138,7 +140,7 @@ class Guard(_Callback):
         self._unjudged: WeakSet[Any] = WeakSet()
 
         if self._given:
-            _ = self._settings  # raises what is wrong where it is declared
+            _ = self._settings  # raise for wrong settings here, where they are declared
 
         install(lambda: self._settings)
 
@@ -151,10 +153,10 @@ class Guard(_Callback):
     async def async_pre_call_hook(
         self, *, data: JSONObject, call_type: str, user_api_key_dict: object = None, **_: object
     ) -> JSONObject | None:
-        """Refuse what cannot be guaranteed before anything is sent.
+        """Refuse a request that cannot be guaranteed, before anything is sent.
 
-        A declared contract is written into the request. Where replies are only observed, nothing is
-        refused or written.
+        A declared contract is added to the request. If replies are only observed, nothing is
+        refused or added.
         """
         with in_the_proxys_form():
             settings = self._settings
@@ -209,7 +211,7 @@ class Guard(_Callback):
                 call = _call_in(data, call_type, contract_for(self._settings, data), now)
             except ContractError as error:
                 named = data.get("litellm_call_id")
-                logger.info("litellm call %s is not judged: %s", named, printable(str(error)))
+                logger.info("litellm call %s cannot be judged: %s", named, printable(str(error)))
                 return
 
             self._unjudged.discard(logged)
@@ -237,13 +239,13 @@ class Guard(_Callback):
         with in_the_proxys_form():
             if is_added_to(kwargs):
                 raise ContractError(
-                    "the settings of this model, or of a fallback, determine its reply; "
-                    "give them in the request, or declare them as the model's contract"
+                    "the settings of this model, or of a fallback, determine the form of its "
+                    "reply; put them in the request, or declare them as the model's contract"
                 )
             if contract_of_group(self._settings, kwargs) is not None:
                 raise ContractError(
-                    "the request is served by a model with a declared contract; "
-                    "ask it by its own name"
+                    "a model with a declared contract would serve this request; "
+                    "request that model by its own name"
                 )
 
     async def async_post_call_success_hook(

@@ -91,7 +91,7 @@ def contract_for(settings: ProxySettings, data: JSONObject) -> Contract | None:
         if len(contracts) > 1:
             raise ContractError(
                 f"model {model!r} leads to several models with different contracts; "
-                "ask one of them by its own name"
+                "request one of them by its own name"
             )
         if contracts:
             return contracts[0]

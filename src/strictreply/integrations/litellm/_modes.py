@@ -64,11 +64,11 @@ def _rule_of(given: object, named: str) -> Rule:
     patterns = {whose: rule[whose] for whose in _WHOSE if rule.get(whose) is not None}
     if not patterns or not all(isinstance(one, str) for one in patterns.values()):
         raise ContractError(
-            f"{named} must say for which model, key or team it is: a name, or a pattern with *"
+            f"{named} must have a model, a key or a team: a name, or a pattern with *"
         )
 
     if all(rule.get(how) is None for how in HOW):
-        raise ContractError(f"{named} must say how far replies are enforced: {', '.join(HOW)}")
+        raise ContractError(f"{named} must have at least one of {', '.join(HOW)}")
 
     try:
         return Rule(patterns, rollout_of(rule))

@@ -164,8 +164,8 @@ def refuse_unread(data: JSONObject, api: JudgedApi) -> None:
     extra = _extra_body(data)
     for name in _foreign_demands({**data, **extra}, api):
         raise ContractError(
-            f"{name} is not judged here: give the form of the reply as "
-            f"{api.form}, and its calls as tools"
+            f"{name} is not supported here: give the form of the reply as "
+            f"{api.form}, and declare its calls as tools"
         )
 
     if data.get(api.conversation) is None:
@@ -178,7 +178,8 @@ def refuse_unread(data: JSONObject, api: JudgedApi) -> None:
     model = data.get("model")
     if isinstance(model, str) and "," in model and not data.get("fastest_response"):
         raise ContractError(
-            f"model {model!r} names several models: one reply is judged; make a request for each"
+            f"model {model!r} names several models, and only one reply can be judged: make a "
+            "request for each"
         )
 
 
@@ -211,7 +212,7 @@ def _extra_body(data: JSONObject) -> Mapping[str, object]:
     if not isinstance(extra, Mapping):
         raise ContractError("extra_body must be an object")
     if extra.get("extra_body"):
-        raise ContractError("extra_body inside of extra_body is not judged; write its members once")
+        raise ContractError("extra_body inside extra_body is not supported; move its members up")
 
     return extra
 

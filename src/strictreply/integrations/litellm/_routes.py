@@ -150,8 +150,8 @@ def is_listed(method: str, path: str) -> bool:
 def refusal(route: str) -> str:
     """Return the words with which a request by an unguarded route is refused."""
     return (
-        f"replies by {route} are not guarded; use /v1/chat/completions, /v1/responses or "
-        "/v1/messages, or the guard's setting pass_routes or other_routes"
+        f"replies of {route} are not guarded; use /v1/chat/completions, /v1/responses or "
+        "/v1/messages, or set pass_routes or other_routes of the guard"
     )
 
 

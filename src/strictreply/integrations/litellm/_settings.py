@@ -35,23 +35,23 @@ class ProxySettings(NamedTuple):
     policy: RetryPolicy
     """The retry policy."""
     usage_mode: UsageMode
-    """Whose tokens the client reads: those of all requests or of the last."""
+    """Which tokens the client sees: those of all requests or of the last."""
     other_routes: OtherRoutes
-    """What becomes of a route that is not judged."""
+    """Whether routes that are not judged are refused or pass."""
     pass_routes: tuple[str, ...]
-    """Paths that pass unjudged; ``*`` stands for anything."""
+    """Paths that pass without a verdict; ``*`` matches anything."""
     rollout: Rollout
-    """How far replies are enforced that no rule is for."""
+    """How far replies are enforced if no rule matches."""
     rules: tuple[Rule, ...]
-    """How far those of some models, keys and teams are; the first rule that fits counts."""
+    """The rules for some models, keys and teams; the first rule that matches applies."""
 
 
 def settings_of(given: JSONObject) -> ProxySettings:
-    """Return the settings that a mapping names; raise ContractError for what is wrong."""
+    """Return the settings in a mapping; raise ContractError for a wrong one."""
     must_be("strictreply", given, dict, f"a mapping with {', '.join(sorted(SETTINGS))}")
     if unknown := given.keys() - SETTINGS:
         raise ContractError(
-            f"no setting {min(unknown)!r}; the settings are {', '.join(sorted(SETTINGS))}"
+            f"unknown setting {min(unknown)!r}; the settings are {', '.join(sorted(SETTINGS))}"
         )
 
     named = given.get("contract") or os.environ.get("STRICTREPLY_CONTRACT")
