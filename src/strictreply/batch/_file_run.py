@@ -98,7 +98,9 @@ class FileRun:
     ) -> None:
         self._option = option
         self.source: Path = Path(source)
+        """The file of the rows."""
         self.out: Path = self._results(None if out is None else Path(out))
+        """The file of the results."""
         self._column = messages
         self._template = prompt
         self._system = system

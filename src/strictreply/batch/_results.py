@@ -154,7 +154,9 @@ class RowFault(ContractError):
     def __init__(self, code: RowCode, message: str, hint: str) -> None:
         super().__init__(message)
         self.code: RowCode = code
+        """One of ``ROW_CODES``."""
         self.hint: str = hint
+        """What to do about it."""
 
 
 def accepted(index: int, reply: AssistantReply[object], attempts: tuple[Attempt, ...]) -> RowResult:

@@ -462,6 +462,7 @@ class RowStream:
 
     def __init__(self, asking: Asking, bucket: RetryBucket, rows: Source) -> None:
         self.limit: int = asking.concurrency
+        """How many rows may be under way at present."""
         self._results = self._asked(asking, bucket, rows)
 
     def __aiter__(self) -> AsyncIterator[RowResult]:

@@ -351,7 +351,9 @@ class Provisional(Generic[A_co]):
     """
 
     delta: str
+    """The new text."""
     partial: Partial[A_co] | None = None
+    """The structured answer so far; None for any other content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +364,7 @@ class Retracted:
     """
 
     issues: tuple[Issue, ...]
+    """The faults; empty when the stream failed on the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +372,7 @@ class Accepted(Generic[A_co]):
     """The end of a stream, with the valid reply."""
 
     reply: AssistantReply[A_co]
+    """The valid reply."""
 
 
 StreamEvent: TypeAlias = Provisional[A_co] | Retracted | Accepted[A_co]

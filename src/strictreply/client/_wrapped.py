@@ -520,6 +520,7 @@ class Wrapped(Generic[A_co]):
         return self._remade(client=self._guard.inner.with_options(**options))
 
     copy = with_options
+    """The SDK's other name of ``with_options``."""
 
     def contract_for(self, **keywords: Unpack[CallKeywords]) -> Contract[Any]:
         """Return the contract of a call with these keywords, without making the call."""

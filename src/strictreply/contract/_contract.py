@@ -67,6 +67,7 @@ class Check:
     """Effect: run the checks of these tools. A job is a tool, typed arguments and their pointer."""
 
     jobs: tuple[tuple[Tool, Any, str], ...]
+    """Each tool, its typed arguments, and where these stand in the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,9 @@ class Checked:
     """Event: the issues that the checks found, and the seconds they took."""
 
     issues: tuple[Issue, ...]
+    """What the checks found."""
     seconds: float = 0.0
+    """How long they took."""
 
 
 class ContractKeywords(TypedDict, total=False):

@@ -38,7 +38,9 @@ class NotJSON(TypeError):
     def __init__(self, path: str, kind: str) -> None:
         super().__init__(f"{kind} at {path or '/'} is not JSON")
         self.path = path
+        """JSON Pointer of the value."""
         self.kind = kind
+        """The name of its type, or ``NaN``, ``Infinity`` or ``-Infinity``."""
 
 
 def jsonable(value: object) -> JSON:

@@ -464,7 +464,9 @@ class ErrorMessage:
     """
 
     content: JSON
+    """A report, as a mapping or a JSON text, or any other text."""
     role: str = ERROR_ROLE
+    """The role that marks it as an error."""
 
 
 def prompt_request(prompt: str) -> JSONObject:

@@ -70,9 +70,13 @@ class ErrorPolicy:
     """
 
     reactions: Mapping[Category, Reaction] = field(default_factory=dict[Category, Reaction])
+    """The reactions that differ from :data:`DEFAULT_REACTIONS`, by category."""
     strict_permissions: bool = False
+    """Whether a target that is not permitted ends the branch at once."""
     budget: RetryPolicy = DEFAULT_BUDGET
+    """How many corrections and repeats there may be."""
     sets_budget: bool = field(init=False, repr=False, compare=False)
+    """Whether a budget was given."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sets_budget", self.budget is not DEFAULT_BUDGET)
@@ -195,8 +199,11 @@ class BranchSpec:
     """
 
     agent: str
+    """The agent that begins the branch."""
     request: JSON = None
+    """What it is asked; None for nothing."""
     instance_id: str = ""
+    """Which instance of the agent it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,6 +463,7 @@ class RouteCache:
         if isinstance(max_routes, bool) or max_routes < 1:
             raise ContractError("RouteCache.max_routes must be a whole number, 1 or more")
         self.max_routes: int = max_routes
+        """How many routes are kept."""
         self._routes: OrderedDict[Hashable, RoutingDecision] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -142,6 +142,7 @@ class DeclarationError(ContractError):
 
     def __init__(self, what: str, issues: Iterable[Issue]) -> None:
         self.issues: tuple[Issue, ...] = tuple(issues)
+        """Every fault found, at least one."""
         super().__init__(_listed(f"{what} is declared wrongly", self.issues))
 
 
@@ -153,6 +154,7 @@ class StateError(StrictReplyError, ValueError):
 
     def __init__(self, issues: Iterable[Issue]) -> None:
         self.issues: tuple[Issue, ...] = tuple(issues)
+        """Every fault found."""
         super().__init__(_listed("the state cannot be used", self.issues))
 
     @classmethod
@@ -252,8 +254,11 @@ class AgentInvocation:
     """
 
     agent_name: str
+    """The agent to hand over to."""
     request: JSON = None
+    """What it is asked; None for nothing."""
     instance_id: str = ""
+    """Tells invocations of the same agent apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +266,13 @@ class Permitted:
     """What one agent may do at one moment; ``agents`` are the agents that it may hand over to."""
 
     agent: str
+    """The name of the agent."""
     actions: tuple[ActionType, ...] = ()
+    """The permitted actions."""
     agents: tuple[str, ...] = ()
+    """The agents that it may hand over to."""
     tools: tuple[str, ...] = ()
+    """The tools that it may call."""
 
     def action_refusal(self, action: ActionType) -> Issue:
         """Report an action that is not permitted.
@@ -296,8 +305,11 @@ class Source:
     """
 
     response_format: str = ""
+    """The name of the format; empty for native calls."""
     notes: tuple[Issue, ...] = ()
+    """Faults that did not count."""
     lenient: tuple[str, ...] = ()
+    """The lenient steps that were taken."""
 
 
 UNREAD = Source()  # the source of a result that was not read from a reply

@@ -91,9 +91,13 @@ class CoordinationContext:
     """
 
     next_agents: list[str] = field(default_factory=list[str])
+    """The agents that it may hand over to."""
     can_return_final_response: bool = False
+    """Whether it may give the final response."""
     actions: tuple[ActionType, ...] | None = None
+    """The permitted actions; None for those that follow from the other fields."""
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    """The tools that it may call, by name."""
 
     @classmethod
     def of(cls, terms: ActionTerms) -> CoordinationContext:
@@ -132,8 +136,11 @@ class ResponseProcessor(ABC):
     """
 
     views: ClassVar[tuple[View, ...]] = ("reply", "text", "value")
+    """The sides of a reply that it is shown, in order."""
     origin: ClassVar[Origin] = Origin.MODEL
+    """Who asks for the actions it reads."""
     format_name: str = ""
+    """The format it reads; empty if no agent can be required to write it."""
 
     @abstractmethod
     def can_process(self, response: Any) -> bool:
@@ -174,8 +181,11 @@ class ErrorMessageProcessor(_RankedProcessor):
     """
 
     rank = 100
+    """The default priority."""
     views: ClassVar[tuple[View, ...]] = ("reply",)
+    """The sides of a reply that it is shown, in order."""
     origin = Origin.SYSTEM
+    """Who asks for the actions it reads."""
 
     def can_process(self, response: object) -> bool:
         """Return whether a message reports an error."""
@@ -195,7 +205,9 @@ class ToolCallProcessor(_RankedProcessor):
     """Reads native tool calls, at most ``max_calls`` of them (requirement M55)."""
 
     rank = 90
+    """The default priority."""
     views: ClassVar[tuple[View, ...]] = ("reply",)
+    """The sides of a reply that it is shown, in order."""
 
     def __init__(
         self, priority: int | None = None, *, max_calls: int = DEFAULT_LIMITS.calls
@@ -219,8 +231,11 @@ class StructuredJSONProcessor(_RankedProcessor):
     """Reads a JSON object with ``next_action`` (requirement M54)."""
 
     rank = 80
+    """The default priority."""
     views: ClassVar[tuple[View, ...]] = ("value",)
+    """The sides of a reply that it is shown, in order."""
     format_name = "json"
+    """The format it reads."""
 
     def can_process(self, response: object) -> bool:
         """Return whether an object names an action."""
@@ -238,8 +253,11 @@ class TextResponseProcessor(_RankedProcessor):
     """
 
     rank = 10
+    """The default priority."""
     views: ClassVar[tuple[View, ...]] = ("text",)
+    """The sides of a reply that it is shown, in order."""
     format_name = "text"
+    """The format it reads."""
 
     def can_process(self, response: object) -> bool:
         """Return whether a text is prose, and not a malformed action."""
@@ -275,6 +293,7 @@ class ProcessorChain:
 
         ordered = sorted(given, key=lambda processor: -processor.priority())
         self.processors: tuple[ResponseProcessor, ...] = tuple(ordered)
+        """The processors, in the order in which they are asked."""
 
     async def process(self, response: object) -> JSONObject | None:
         """Return the action of a raw reply, without judging it.
@@ -375,6 +394,7 @@ class BaseResponseFormat(ABC):
     """
 
     extra: ExtraKeys = "forbid"
+    """Whether an action may have members that its shape does not name."""
 
     @abstractmethod
     def get_format_name(self) -> str:
@@ -422,9 +442,11 @@ class ActionFormat(BaseResponseFormat):
     """
 
     name: str
+    """The name under which the format is registered."""
 
     def __init__(self, extra: ExtraKeys = "forbid") -> None:
         self.extra: ExtraKeys = extra
+        """Whether an action may have members that its shape does not name."""
 
     @abstractmethod
     def spell(self, action: JSONObject) -> str:
@@ -477,6 +499,7 @@ class JSONResponseFormat(ActionFormat):
     """One JSON object with ``next_action`` and the members of that action."""
 
     name = "json"
+    """The name under which the format is registered."""
 
     def spell(self, action: JSONObject) -> str:
         """Write an action as compact JSON."""

@@ -97,7 +97,9 @@ class CycleLimit:
     """
 
     repeats: int = 3
-    longest: int = 16  # enough for a round of five agents with a tool call each
+    """How often in a row the piece must stand at the end of the trail."""
+    longest: int = 16
+    """The most steps of a piece; 16 are five agents with a tool call each."""
 
     def __post_init__(self) -> None:
         if self.repeats < 2 or self.longest < 1:  # noqa: PLR2004 - once is no repetition
@@ -130,8 +132,11 @@ class RouteRule:
     """
 
     name: str
+    """The name, for records and metrics."""
     priority: int
+    """The rule with the higher priority is asked first."""
     decide: Callable[[Mapping[str, Any]], str | None]
+    """Returns a target for a state, or None to leave the choice to later rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +147,11 @@ class RouteStrategy:
     """
 
     name: str
+    """The name, for records and metrics."""
     weight: int
+    """Its share of the conversations, in relation to the other weights."""
     rules: tuple[RouteRule, ...] = ()
+    """The rules beside those of the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +286,9 @@ class RuleFailure:
     """
 
     rule: str
+    """The name of the rule."""
     error: str | None
+    """The type of what it raised; None when its target is not a node."""
 
 
 @dataclass(frozen=True, slots=True)

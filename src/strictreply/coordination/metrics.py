@@ -60,8 +60,11 @@ class ActivityTally:
     """
 
     total: int = 0
+    """How often it was done."""
     succeeded: int = 0
+    """How often with success."""
     seconds: float = 0.0
+    """The seconds that the successes took."""
 
     @property
     def failed(self) -> int:
@@ -90,9 +93,13 @@ class MetricsSnapshot:
     """
 
     targets: Counter[str] = field(default_factory=Counter[str])
+    """How many routes led to each target."""
     reasons: Counter[str] = field(default_factory=Counter[str])
+    """How many routes had each reason."""
     strategies: Counter[str] = field(default_factory=Counter[str])
+    """How many routes each strategy made."""
     by_name: dict[tuple[Activity, str], ActivityTally] = field(default_factory=dict)
+    """What was done, by activity and name."""
 
     @property
     def routes(self) -> int:
@@ -225,8 +232,11 @@ class ValidationSnapshot:
     """
 
     by_agent: Mapping[str, ValidationCounts] = field(default_factory=dict[str, ValidationCounts])
+    """The counters of each agent."""
     faults: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """Failed replies, by the agent and the code of the first fault."""
     history: tuple[ValidationRecord, ...] = ()
+    """The last verdicts."""
 
     @property
     def totals(self) -> ValidationCounts:

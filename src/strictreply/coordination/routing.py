@@ -130,7 +130,9 @@ class Router:
         of ValidationProcessor for these arguments.
         """
         self.topology: Topology = topology_graph
+        """The agents, and the edges between them."""
         self.policy: ErrorPolicy = policy or ErrorPolicy()
+        """Decides what follows a reply that does not fit."""
         self._format = format_of(response_format)
         self._toolsets = None if tools is None else Toolsets(topology_graph, tools)
         self._leave = None if leave is None else read_leave(leave)

@@ -52,10 +52,10 @@ __all__ = [
     "with_requests",
 ]
 
-# The target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``.
 END: Final = "end"
-# The target that asks the human.
+"""The target of ``route_next`` that ends a run; the end of a topology is ``END_NODE``."""
 HUMAN_INPUT: Final = "human_input"
+"""The target of ``route_next`` that asks the human."""
 # The node that runs begin with, unless a graph of yours says otherwise.
 COORDINATOR: Final = "coordinator"
 # The nodes as published (R5).
@@ -289,9 +289,13 @@ class SettledHuman:
     """
 
     request: PendingHuman
+    """The request that is over."""
     decision: HumanDecision | None
+    """What the human decided; None when the request was cancelled."""
     answer: str = ""
+    """The human's words; empty for none."""
     settled_at: str = ""
+    """The time, in ISO 8601."""
 
     def to_dict(self) -> JSONObject:
         """Return the members of the request, and how it was settled, as JSON."""
@@ -436,8 +440,11 @@ class ChatMessage(TypedDict):
     """
 
     role: str
+    """The role, as chat completions spell it."""
     content: str
+    """The text."""
     timestamp: str
+    """The time, in ISO 8601."""
 
 
 RoutingEntry = TypedDict(

@@ -81,8 +81,11 @@ class SteeringStats:
     """How often agents were steered, and for which categories of faults (requirement M77)."""
 
     total_injections: int = 0
+    """How often agents were steered."""
     by_mode: Mapping[SteeringMode, int] = field(default_factory=dict[SteeringMode, int])
+    """The same, by the mode."""
     by_category: Mapping[Category, int] = field(default_factory=dict[Category, int])
+    """The same, by the category of the fault."""
 
 
 class AgentSteering:
@@ -94,6 +97,7 @@ class AgentSteering:
         if mode not in tuple(SteeringMode):
             raise ContractError(f"a steering mode must be one of {', '.join(SteeringMode)}")
         self.mode: SteeringMode = SteeringMode(mode)
+        """When agents are steered."""
         self._by_mode: Counter[SteeringMode] = Counter()
         self._by_category: Counter[Category] = Counter()
         self._lock = threading.Lock()
@@ -237,8 +241,11 @@ class ContentStreak:
     """
 
     agent: str
+    """The name of the agent."""
     count: int = 0
+    """How many such replies it gave in a row."""
     snippet: str = field(default="", repr=False)
+    """The beginning of the last one."""
 
     def after_content(self, text: str) -> ContentStreak:
         """Count one more reply that contained only text."""
@@ -259,6 +266,7 @@ class CallModel:
     """
 
     steer: bool = False
+    """Whether a steering goes before the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +307,9 @@ class ContentLoopGuard:
     """
 
     steering_threshold: int = 2
+    """After how many such replies in a row the agent is steered."""
     hard_limit: int = 10
+    """After how many the loop ends."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.steering_threshold < self.hard_limit:

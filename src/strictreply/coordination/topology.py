@@ -36,10 +36,10 @@ from strictreply.core.text import pointer
 
 __all__ = ["END_NODE", "USER", "ActionTerms", "Topology", "TopologyEdge"]
 
-# The user: an edge from it marks an entry, an edge to it lets an agent ask the user and finish.
 USER = "User"
-# An edge to it lets an agent finish without a message to the user. (The end of a route is ``END``.)
+"""The user: an edge from it marks an entry, an edge to it lets an agent ask and finish."""
 END_NODE = "End"
+"""An edge to it lets an agent finish without a message to the user; a route ends with ``END``."""
 RESERVED = (USER, END_NODE)
 # How nodes are drawn: Mermaid's brackets, and DOT's ``shape``.
 _SHAPES: Final = {USER: ('(["', '"])', "oval"), END_NODE: ('(("', '"))', "doublecircle")}
@@ -53,8 +53,11 @@ class TopologyEdge:
     """
 
     source: str
+    """The agent that may hand over."""
     target: str
+    """The agent that it may hand over to."""
     conversation: bool = False
+    """Whether the two talk in turns."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", _trimmed(self.source))

@@ -304,7 +304,9 @@ class ValidationProcessor:
         that cannot be permitted, and for an object that does not declare a tool.
         """
         self.topology = topology_graph
+        """The agents, and the edges between them."""
         self.response_format: BaseResponseFormat = format_of(response_format)
+        """The format in which agents write their actions."""
         self._toolsets = Toolsets(topology_graph, tools, limits)
         self._leave = read_leave(leave)
         self._locks = lock_format
@@ -545,7 +547,9 @@ class ActionSteering:
     """
 
     otherwise: Steering = TieredSteering()
+    """Writes the corrections of all other faults."""
     speaking: AgentSteering = field(default_factory=AgentSteering)
+    """Writes the corrections of actions, and counts them."""
 
     @property
     def corrects(self) -> bool:

@@ -27,7 +27,9 @@ class AskModel:
     """
 
     messages: list[Message] = field(repr=False)
+    """The conversation to send."""
     is_first: bool = True
+    """Whether no tool was called yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +37,22 @@ class AcceptedReply(Generic[A_co]):
     """A valid reply: the assistant's message for the transcript, the typed reply, and its cost."""
 
     message: Message = field(repr=False)
+    """The assistant's turn, for the transcript."""
     reply: AssistantReply[A_co]
+    """The typed reply."""
     usage: Usage = Usage()
+    """The tokens of all attempts."""
     attempts: tuple[Attempt, ...] = ()
+    """Every attempt, in order."""
 
 
 class RunTool(NamedTuple):
     """One validated call with the tool that it names; ``call.id`` identifies its result."""
 
     tool: Tool
+    """The tool to run."""
     call: ToolCall
+    """The validated call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,7 @@ class RunTools:
     """
 
     runs: tuple[RunTool, ...]
+    """The calls, in the model's order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,9 @@ class ToolOutcome:
     """The result of a call; ``error`` is the tool's exception or its timeout, or None."""
 
     result: AgentToolCallResult
+    """What the model is told."""
     error: Exception | None = None
+    """What the tool raised, or its timeout; None for neither."""
 
     @property
     def is_broken(self) -> bool:
@@ -75,6 +86,7 @@ class EffectRaised:
     """Event: performing an effect raised ``error``."""
 
     error: Exception
+    """The exception."""
 
 
 Effect: TypeAlias = AskModel | RunTools | Callable[[SessionStore], object]

@@ -230,8 +230,11 @@ class ToolRunner:
     """
 
     policy: LoopPolicy
+    """The limits on calls."""
     tell: OnEvent
+    """Called with an event when a call begins and when it ends."""
     hears: str = "the model gets its message"
+    """Words for the log: who is told that a tool failed."""
 
     def run_all(self, runs: Sequence[RunTool]) -> tuple[ToolOutcome, ...]:
         """Run calls, and return their outcomes in the same order.

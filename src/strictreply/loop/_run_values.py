@@ -122,6 +122,7 @@ class AttemptMade:
     """One request was made, and its reply was judged."""
 
     attempt: Attempt
+    """The request, its reply and the verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class ToolStarted:
     """A tool call starts."""
 
     call: ToolCall
+    """The validated call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,9 @@ class ToolFinished:
     """
 
     call: ToolCall
+    """The validated call."""
     outcome: ToolOutcome
+    """Its result, and the exception if there was one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +151,13 @@ class RunEnded(Generic[A_co]):
     """The last event of a stream: the run has its answer, is paused, or was cancelled."""
 
     run: Run[A_co]
+    """The finished or paused run."""
 
 
 RunEvent: TypeAlias = (
     Provisional[A_co] | Retracted | AttemptMade | ToolStarted | ToolFinished | RunEnded[A_co]
 )
+"""What a streamed run yields; the last event is a :class:`RunEnded`."""
 
 OnEvent: TypeAlias = Callable[[RunEvent], None]
 """Called with every event as it happens.

@@ -36,8 +36,11 @@ class SessionClaim(Value):
     """
 
     manifest_id: str
+    """The id of the waiting manifest."""
     holder: str
+    """The request that may answer it."""
     manifest: ToolCallManifest
+    """The calls, with the results so far."""
 
 
 class SessionConflict(InvokeFailed):
@@ -53,8 +56,11 @@ class SessionConflict(InvokeFailed):
     def __init__(self, session_id: str, turn_id: str) -> None:
         super().__init__((InvokeCode.SESSION_CONFLICT.error("sessions.unmoved", path=_MANIFEST),))
         self.session_id = session_id
+        """The session of the turn."""
         self.turn_id = turn_id
+        """The turn that was not saved."""
         self.run: Any = None
+        """The outcome of the turn; None outside of a run, and after unpickling."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.session_id, self.turn_id)
@@ -79,9 +85,13 @@ class SessionStoreFailed(StrictReplyError):
         super().__init__(printable(f"the session store {place!r} {happened}; {remedy}"))
 
         self.place = place
+        """The file, or the type of a store that has no file."""
         self.reason = reason
+        """A stable word, one of :data:`REASONS`."""
         self.cause = cause
+        """The underlying exception; None after unpickling."""
         self.run: Any = None
+        """The run so far; None outside of a run, and after unpickling."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as JSON-safe values."""

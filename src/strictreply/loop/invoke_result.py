@@ -21,7 +21,8 @@ __all__ = [
 ]
 
 _MAX_LISTED = 12
-RULESET = "AGN-036/draft-1"  # the rules of a result: the published text calls itself a draft (X12)
+RULESET = "AGN-036/draft-1"
+"""The name and version of the rules; the published text calls itself a draft."""
 
 
 class InvokeCode(Worded):
@@ -271,7 +272,9 @@ class InvokeFailed(StrictReplyError):
         ``step`` is the step that found them; empty before the first step.
         """
         self.errors = errors
+        """The broken rules, at least one."""
         self.step = step
+        """The step where they were found; empty before the first."""
 
         where = f"the step {step}" if step else "the request"
         lines = [f"{where} failed:"]
@@ -299,6 +302,7 @@ class IterationsExceeded(InvokeFailed):
 
     def __init__(self, iterations: int) -> None:
         self.iterations = iterations
+        """How often the model was asked."""
         message = (
             f"the turn exceeded {iterations} steps without an answer; "
             "raise max_iterations or reword the task"

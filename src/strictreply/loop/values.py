@@ -90,8 +90,11 @@ class StepTrace:
     """One step that was entered; ``seconds`` lasts to its post-validation, waiting included."""
 
     step: PipelineStep
+    """The step that was entered."""
     seconds: float
+    """The seconds until its post-validation, waiting included."""
     status: LineStatus
+    """How it ended."""
 
 
 class ResponseKind(StrEnum):

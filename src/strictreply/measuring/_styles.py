@@ -41,7 +41,9 @@ class Reask:
     """The retry of an invalid reply: the request, and the function that judges its response."""
 
     request: JSONObject
+    """The request to send."""
     judge: JudgeReply = field(repr=False)
+    """Judges the response to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,9 @@ class Style:
     """
 
     name: str
+    """The name of the style."""
     reask: Callable[[RecordedReply], Reask | None]
+    """Makes the one request for a bad reply; None if the style does not apply."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class PipelineObserver:
     """
 
     validator: AgentPipelineContextValidator = LOOP_VALIDATOR
+    """The rules; it should allow calls that are run between two requests."""
 
     def before(self, run: RunLoop, state: Progress) -> tuple[InvokeError, ...]:
         """Return the errors of the context before a step."""

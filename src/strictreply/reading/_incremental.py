@@ -170,8 +170,11 @@ class IncrementalReader:
         self._value_of_word: JSON = None
 
         self.stop: Stop | None = None
-        self.lost: bool = False  # an unpaired surrogate that is not an escape was read
-        self.loose_end = False  # ignore text after the value
+        """Why nothing more can be accepted; None while more can."""
+        self.lost: bool = False
+        """Whether the text has an unpaired surrogate that is not an escape."""
+        self.loose_end = False
+        """Whether text after the value is left unread."""
 
     def feed(self, piece: str) -> Stop | None:
         """Read one more piece.

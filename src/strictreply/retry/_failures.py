@@ -138,6 +138,7 @@ class ExchangeStopped(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
         self.failure = failure
+        """Why it was broken off."""
 
 
 def classify(error: Exception) -> Failure | None:

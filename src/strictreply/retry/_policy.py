@@ -199,8 +199,11 @@ class Again:
     """
 
     tier: int
+    """The number of the correction; 0 repeats the request without one."""
     wait: float = 0.0
+    """The seconds to wait before it."""
     words: str | None = None
+    """The text of the correction; None if the steering writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,9 @@ class End:
     """End the call. ``how`` selects the error, ``reason`` is its stable word."""
 
     how: Literal["rejected", "halted", "failed"]
+    """Which error is raised."""
     reason: str
+    """The stable word that the error carries."""
 
     def error(
         self, attempts: tuple[Attempt, ...], failure: Failure | None, tool: str | None

@@ -286,9 +286,13 @@ class Node:
     """
 
     schema: dict[str, Any]
+    """The object schema."""
     pointer: str | None
+    """Its place in the document; None inside a published metaschema."""
     scope: ReferenceScope
+    """What its references resolve against."""
     edges: list[SchemaEdge] = field(default_factory=list)
+    """The sub-schemas that its keywords lead to."""
 
     def along(self, *applies: Applies) -> Iterator[SchemaEdge]:
         """Yield the edges that apply to the named kinds of place."""
@@ -326,9 +330,13 @@ class SchemaEdge:
     """
 
     keyword: str
+    """The keyword that leads to the target."""
     token: str | int | None
+    """The name or index below the keyword; None without one."""
     applies: Applies
+    """Where the target looks, seen from the value."""
     target: Node
+    """The sub-schema."""
 
 
 def _judges_here(edge: SchemaEdge) -> bool:
@@ -381,12 +389,15 @@ class Graph:
     def __init__(self, document: Document) -> None:
         self._places = {id(each): path for each, path in objects_in(document)}
         self.document: Document = document
+        """The JSON Schema."""
         self._silencing = ignores_siblings(document)
         self._by_id: dict[int, Node] = {}
         self._dynamic: list[tuple[Node, str]] = []
 
         self.nodes: list[Node] = []
+        """Every object schema, once."""
         self.root: Node | None = None
+        """The node of the whole document; None for ``true`` and ``false``."""
         if isinstance(document, dict):
             self.root = self._node(document, ReferenceScope.of(document))
 

@@ -410,17 +410,21 @@ class SchemaParts:
 
     def __init__(self, graph: Graph, engine: SchemaEngine) -> None:
         self.graph: Graph = graph
+        """The object schemas of the document."""
         self._engine = engine
         self._engines: dict[tuple[object, ...], SchemaEngine] = {}
         self._choices: dict[int, UnionChoice | None] = {}
 
         document = graph.document
         self.draft: str = draft_of(document)
+        """The dialect of JSON Schema."""
         self._silencing = ignores_siblings(document)
         self.contains_evaluates: bool = self.draft == DRAFT_2020
+        """Whether items that ``contains`` matches count as evaluated."""
         self.is_dynamic: bool = any(
             keyword in node.schema for node in graph.nodes for keyword in REFERENCES[1:]
         )
+        """Whether the schema has dynamic references."""
 
         self._uri = DOCUMENT_URI
         if isinstance(document, dict):

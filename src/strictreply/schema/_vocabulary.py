@@ -361,11 +361,11 @@ def _keyword_of(rule: SchemaRule) -> str:
     return re.sub("_(.)", lambda found: found[1].upper(), rule)
 
 
-# The rule of each keyword that can reject a value. ``false`` is the schema that accepts nothing.
 KEYWORDS = {
     **{keyword: rule for rule, keywords in _OF_SEVERAL.items() for keyword in keywords},
     **{_keyword_of(rule): rule for rule in SchemaRule if rule not in _OF_SEVERAL},
 }
+"""The rule of each keyword that can reject a value; ``false`` is a schema that accepts nothing."""
 BRIEF_LIST_CHARS = 32  # next to a hint with the nearest value
 MAX_LIST_CHARS = 64
 MAX_FORMS_CHARS = 120

@@ -42,6 +42,7 @@ class ClaudeRules:
 
     def __init__(self, responder: Responder) -> None:
         self.refused: list[str] = []
+        """The words of each 400 so far."""
         self._responder = responder
         self._lock = Lock()
 

@@ -52,7 +52,9 @@ class ReplyCause(NamedTuple):
     """The first tool that was called, and all that was wrong."""
 
     tool: str
+    """The name of the first tool that was called."""
     codes: tuple[str, ...]
+    """The codes of everything that was wrong."""
 
     @property
     def harm(self) -> Harm:

@@ -321,6 +321,7 @@ class ScriptedModel:
             self.looped: bool = False
 
     def __call__(self, request: JSONObject) -> Served:
+        """Return what the script serves for a request, and record the request."""
         with self._lock:
             number = len(self._requests) + 1
             beyond = number - len(self._steps)

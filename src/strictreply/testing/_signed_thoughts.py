@@ -68,7 +68,9 @@ class SignedThoughts:
             raise ValueError(f"spelling must be one of {', '.join(_TYPES)}; got {spelling!r}")
 
         self.refused: list[str] = []
+        """The words of each 400 so far."""
         self.requests: int = 0
+        """How many requests came."""
         self._responder = responder
         self._spelling: ThoughtSpelling = spelling
         self._unthinking = frozenset(unthinking)

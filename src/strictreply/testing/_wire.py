@@ -46,6 +46,7 @@ class Pause:
     """
 
     seconds: float
+    """How long to wait."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ class ConnectionGuard:
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
         self.refused: RuntimeError | None = None
+        """The error of a refused connection; None while there was none."""
         with _lock:
             _hook()
             _guards.append(self)
@@ -96,9 +97,10 @@ def _audited(event: str, args: tuple[object, ...]) -> None:
 # Known to no name server (RFC 2606): what is not mounted cannot get out.
 _ORIGIN = "http://model.invalid"
 BASE_URL = f"{_ORIGIN}/v1"
+"""The address of a client on an in-memory transport; no name server knows it."""
 _DEFAULTS: dict[str, Any] = {"api_key": "made-up", "base_url": BASE_URL, "max_retries": 0}
-# More than the gate reads, and less than over a socket, as no clock ends the body before.
 MAX_ENDLESS_BYTES = 20_000_000
+"""How many bytes of an endless body are served from memory: more than strictreply reads."""
 _SIGNATURE = signature(Completions.create)
 
 

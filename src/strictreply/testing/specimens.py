@@ -239,8 +239,11 @@ class Specimen:
     """
 
     fault: Fault
+    """What is wrong with the reply."""
     target: Target = field(repr=False)
+    """The good reply that was made wrong."""
     issues: tuple[Issue, ...] | None = field(repr=False)
+    """What strictreply reports of it; None for what is not a completion."""
 
     def shown(self, limit: int = MAX_CHARS) -> str:
         """Show what is served: of each differing place at most ``limit`` characters."""

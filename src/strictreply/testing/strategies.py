@@ -27,8 +27,10 @@ from strictreply.testing._steps import Fault, Kind, ReplyPlace, Step, Target
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.faults._spots import KIND_OF, Subschemas, spots_of, subschemas_of
 
-MAX_PARTS = 500  # sub-schemas that are looked into; beyond, an example stands for each
-MAX_SIZE = 5  # items or unnamed members beyond the fewest that there must be
+MAX_PARTS = 500
+"""How many sub-schemas are read; beyond it an example stands for each."""
+MAX_SIZE = 5
+"""How many items or unnamed members are added to the fewest allowed."""
 _NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 # A text is made by the first of these that is there: by two of them, most would be made in vain.
 _TEXTUAL = ({"format"}, {"pattern"}, {"minLength", "maxLength"})

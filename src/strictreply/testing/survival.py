@@ -56,9 +56,13 @@ class OutcomeWords(NamedTuple):
     """The words for an outcome; a finding is also ``counted`` in a verdict, and does ``harm``."""
 
     title: str
+    """Its name in reports."""
     style: str
+    """The colour in which it is printed."""
     counted: str = ""
+    """The verb in a verdict; empty for what is not counted."""
     harm: Harm = Harm.ACCEPTS
+    """The harm of a finding with this outcome."""
 
 
 OUTCOMES: Mapping[ProbeOutcome, OutcomeWords] = {
@@ -213,9 +217,13 @@ class Cause(NamedTuple):
     """
 
     harm: Harm
+    """What the app did that it should not have done."""
     outcome: ProbeOutcome
+    """What the app did with the reply."""
     about: str
+    """What the app should have checked; empty if ``detail`` says it."""
     detail: str
+    """What was seen, such as the type of an exception."""
 
     @property
     def words(self) -> str:

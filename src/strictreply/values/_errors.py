@@ -284,6 +284,7 @@ class ContractError(StrictReplyError, ValueError):
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(_message(printable(f"{message} (at {path})" if path else message)))
         self.path = path
+        """JSON Pointer to the place in the declaration; empty for the whole."""
 
 
 def must_be(name: str, value: object, kind: type | tuple[type, ...], words: str) -> None:
@@ -341,7 +342,9 @@ class CallFailed(StrictReplyError):
 
     def __init__(self, message: str, *, reason: str, attempts: tuple[Attempt, ...]) -> None:
         self.reason = reason
+        """A stable word for why the call ended, a member of ``Reason``."""
         self.attempts = attempts
+        """Every attempt, in order."""
         super().__init__(_message("\n".join([message, *self._fault_lines()])))
 
     def __reduce__(self) -> Pickled:
@@ -408,6 +411,7 @@ class ToolArgumentsError(ReplyRejected):
         self, message: str, *, reason: str, attempts: tuple[Attempt, ...], tool: str
     ) -> None:
         self.tool = tool
+        """The name of the tool."""
         super().__init__(message, reason=reason, attempts=attempts)
 
 
@@ -446,8 +450,11 @@ class TransportFailed(CallFailed):
         status_code: int | None = None,
     ) -> None:
         self.cause = cause
+        """The SDK's exception; None for a malformed response, and after unpickling."""
         self.retry_after = retry_after
+        """The seconds that the server asked to wait; None when it named none."""
         self.status_code = status_code
+        """The HTTP status, or that of the error in a response; None without one."""
         super().__init__(message, reason=reason, attempts=attempts)
 
     def explain(self) -> str:
@@ -481,12 +488,15 @@ class ToolExecutionError(StrictReplyError):
     """
 
     code = "TOOL_ERROR"
+    """A stable word for programs to match on."""
 
     def __init__(self, tool: str, *, call_id: str | None = None, kind: str = "") -> None:
         raised = kind or "an exception"
         super().__init__(printable(f"tool {tool!r} raised {raised}; see __cause__ for its message"))
         self.tool = tool
+        """The name of the tool."""
         self.call_id = call_id
+        """The provider's id of the call; None when it has none."""
 
 
 class ToolResultError(ToolExecutionError, TypeError):
@@ -509,8 +519,11 @@ class ToolResultError(ToolExecutionError, TypeError):
 
         words = f"tool {tool!r} returned {what}{where}, which JSON cannot hold"
         self.args: tuple[Any, ...] = (printable(f"{words}; {hint}"),)
+        """The message alone, as of any exception."""
         self.path: str = path
+        """JSON Pointer of the value in the result; empty for the whole."""
         self.kind: str = kind
+        """The name of its type, or ``NaN``, ``Infinity`` or ``-Infinity``."""
 
 
 class AbortRun(StrictReplyError):
@@ -526,13 +539,18 @@ class AbortRun(StrictReplyError):
     """
 
     code = "RUN_ABORTED"
+    """A stable word for programs to match on."""
 
     def __init__(self, message: str = "a tool ended the run", *, reason: str = "raised") -> None:
         super().__init__(message)
         self.reason = reason
+        """``failures`` when a tool failed too often in a row, else ``raised``."""
         self.tool: str | None = None
+        """The name of the tool; None until a call has ended with it."""
         self.call_id: str | None = None
+        """The provider's id of the call; None until a call has ended with it."""
         self.run: Any = None
+        """The run so far; None until one has ended with it, and after unpickling."""
 
     def by(self, tool: str, call_id: str | None) -> AbortRun:
         """Return the same error with the tool whose call ended the run."""
@@ -564,6 +582,7 @@ class ToolError(StrictReplyError):
     """
 
     code = "TOOL_ERROR"
+    """A stable word for programs to match on."""
 
 
 def _words_of(cause: Exception) -> str:

@@ -134,7 +134,9 @@ class Work:
 
     def __init__(self, limit: int = MAX_WORK) -> None:
         self.limit: int = limit
+        """The most steps."""
         self.taken: int = 0
+        """The steps so far."""
 
     def take(self, steps: int = 1) -> None:
         """Use some steps; raise Spent if fewer are left."""

@@ -165,6 +165,7 @@ class Invalid:
 
 
 Verdict: TypeAlias = Valid[A_co] | Invalid
+"""The result of a check: :class:`Valid` or :class:`Invalid`."""
 
 
 # The deepest copy of a request: far deeper than any real one, below Python's own recursion limit.

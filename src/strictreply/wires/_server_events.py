@@ -49,7 +49,9 @@ class EventReader:
         self._data: list[bytes] = []
         self._raw: list[bytes] = []
         self.began: bool = False
-        self.idle_lines: int = 0  # lines since the last event
+        """Whether the first bytes were read."""
+        self.idle_lines: int = 0
+        """How many lines came since the last event."""
         self._has_feeds = False
 
     def feed(self, piece: bytes) -> Iterator[Event]:

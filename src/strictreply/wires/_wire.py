@@ -83,21 +83,35 @@ class Assembly(ABC):
     """
 
     holds_pieces: bool = False
+    """Whether the rest of a reply is made of its events, pieces and end included."""
     model: object = None
+    """The model of the request, for a server that names none."""
 
     def __init__(self, names: Collection[str] = (), *, strict: bool = False) -> None:
         self.names = names
+        """The tools that may be called."""
         self.fault: Issue | None = None
+        """The first fault that has no one meaning; None while there is none."""
         self.is_done: bool = False
+        """Whether the end of the stream came."""
         self.is_over: bool = False
+        """Whether no more is to be read."""
         self.is_text_alone: bool = False
+        """Whether the last event had only text of an answer."""
         self.is_piece: bool = False
+        """Whether the last event was one more piece of a text or of arguments."""
         self.is_ignored: bool = False
+        """Whether the last event says nothing of the reply."""
         self.is_beside: bool = False
+        """Whether nothing judges the last event, so that it may be passed on at once."""
         self.is_frame: bool = False
+        """Whether the last event only begins or ends something."""
         self.size: int = 0
+        """The characters of its texts so far."""
         self.delta: JSONObject = {}
+        """What the last event added, as a delta of the message."""
         self.passed: JSONObject | None = None
+        """The last event as the API would have sent it; None if it already is."""
         self._strict = strict
         self._rows: dict[str, None] = {}
 
@@ -198,7 +212,9 @@ class SentSoFar(Protocol):
     """
 
     @property
-    def text(self) -> str: ...
+    def text(self) -> str:
+        """The text of the answer that was passed on."""
+        ...
 
     def begin(self) -> None:
         """Start another stream, of which no event is held back."""

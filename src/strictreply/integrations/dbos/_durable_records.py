@@ -93,10 +93,15 @@ class DurableRunFailed(StrictReplyError):
             printable_lines(f"the run failed with {printable(failure.kind)}: {failure.message}")
         )
         self.failure = failure
+        """The record of the failure."""
         self.kind: str = failure.kind
+        """The name of the error's type, such as ``ReplyRejected``."""
         self.code: str = failure.code
+        """The stable word of the error."""
         self.details: dict[str, Any] = failure.to_dict()
+        """The error's ``to_dict()``."""
         self.is_resumable = is_resumable
+        """Whether ``retry`` of the run goes on from the step that failed."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error as JSON-safe values."""

@@ -107,9 +107,13 @@ class DurableRuns:
 
         read_url(url)
         self.name = name
+        """The name of this kind of runs."""
         self.url = url
+        """The address of the database."""
         self.org: str = org
+        """The organization of each run."""
         self.user: str = user
+        """The user of each run."""
         self._connecting = threading.Lock()
         self._database: Any = None
 
@@ -260,7 +264,9 @@ class DurableRun:
     """
 
     runs: DurableRuns = field(repr=False)
+    """The kind of runs it belongs to."""
     id: str
+    """The id of the run."""
 
     def look(self) -> Run | None:
         """Return the run if it has its answer or waits for the client (``run.is_paused``).

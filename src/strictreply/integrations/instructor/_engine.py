@@ -73,8 +73,11 @@ class Extracted(Generic[T]):
     """
 
     value: T
+    """The typed value."""
     completion: Any = field(repr=False)
+    """The provider's object that the value was read from."""
     attempts: tuple[Attempt, ...]
+    """Every attempt, as instructor sent it."""
 
     @property
     def usage(self) -> Usage:

@@ -90,8 +90,11 @@ class StateKeywords(TypedDict, total=False):
     """
 
     state_schema: type
+    """A subclass of :class:`RunState` with more fields."""
     context_schema: type | None
+    """The type of LangGraph's ``context=``."""
     hand_over: HandOver
+    """What an agent is given: the ``request``, or before it the ``history``."""
 
 
 def to_langgraph(

@@ -20,13 +20,18 @@ class ReplyWithheld(Exception):
     """
 
     param: None = None
+    """Always None, as OpenAI's errors have it."""
 
     def __init__(self, message: str, *, kind: str, code: str, status_code: int) -> None:
         super().__init__(message)
         self.message: str = message
+        """What happened, without a word of the model."""
         self.type: str = kind
+        """The type of the error, such as ``reply_rejected``."""
         self.code: str = code
+        """The reason, such as ``retries``."""
         self.status_code: int = status_code
+        """The HTTP status."""
 
 
 @contextmanager
