@@ -11,6 +11,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+_NAME = re.compile(r'(<div class="md-header__topic">\s*<span class="md-ellipsis">\s*strictreply)')
+_CELL = re.compile(r"<td.*?</td>", flags=re.DOTALL)
 _ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>~?([^<]*)</code>")
 _OUTSIDE = re.compile(
     r"\[([^\]]*)\]\(\.\./(?:\.\./)?(?:"
@@ -32,11 +34,28 @@ def on_config(config: Any, **_: Any) -> Any:
     return config
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Leave the words of links to files beside docs/, which the site does not hold."""
-    return _OUTSIDE.sub(r"\1", markdown)
+def on_page_markdown(markdown: str, config: Any, **_: Any) -> str:
+    """Leave the words of links to files beside docs/, and say how a release is installed.
+
+    There is a release when the repository is set (tools/release.py).
+    """
+    linked = _OUTSIDE.sub(r"\1", markdown)
+    if not config.repo_url:
+        return linked
+    return linked.replace("pip install .  # in a checkout,", "pip install strictreply  #")
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Show what a docstring's role names by its last part."""
-    return _ROLE.sub(lambda found: f"<code>{found[1].rpartition('.')[2]}</code>", html)
+    """Show what a docstring's role names by its last part, and a bar in a table's code as a bar."""
+    named = _ROLE.sub(lambda found: f"<code>{found[1].rpartition('.')[2]}</code>", html)
+    return _CELL.sub(lambda found: found[0].replace(r"\|", "|"), named)
+
+
+def on_post_page(output: str, config: Any, **_: Any) -> str:
+    """Say the version beside the name, in the header."""
+    number = config.copyright.removeprefix("strictreply ")
+    version = f'<span class="site-version">{number}</span>'
+    page, count = _NAME.subn(rf"\1 {version}", output, count=1)
+    if not count:
+        raise ValueError("the theme's header has changed: there is no name to put the version to")
+    return page

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from project.test_architecture import PUBLIC
+from strictreply.client._client import WrapKeywords
 from support.cli.running import run_command
 from support.pages import DOCS, Page
 
@@ -108,6 +109,21 @@ def test_the_pages_of_codes_are_current() -> None:
     """The page of issue codes is what the code makes; ``tools/write_codes.py`` writes it anew."""
     tool = runpy.run_path(str(DOCS.parent / "tools" / "write_codes.py"))
     assert tool["PAGE"].read_text("utf-8") == tool["codes_page"](), "run `make pages`"
+
+
+def test_the_table_of_keywords_is_current() -> None:
+    """The keywords of ``wrap`` are those of the code; ``tools/write_keywords.py`` writes them."""
+    tool = runpy.run_path(str(DOCS.parent / "tools" / "write_keywords.py"))
+    page = tool["PAGE"].read_text("utf-8")
+    assert page == tool["keywords_page"](page), "run `make pages`"
+
+
+def test_the_table_of_keywords_is_whole() -> None:
+    """Each keyword has a type, a default and a sentence."""
+    rows = Page.named("reference/client.md").table("<!-- keywords:begin -->")
+    names = {name.strip("`") for name, *_ in rows}
+    assert names == {"contract", "answer", *WrapKeywords.__annotations__}
+    assert [row for row in rows if not all(row)] == []
 
 
 def test_the_charts_are_drawn_from_their_tables() -> None:

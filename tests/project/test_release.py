@@ -87,3 +87,13 @@ def test_the_site_says_its_version(tmp_path: Path) -> None:
 def test_the_site_invents_no_repository(tmp_path: Path) -> None:
     """A repository that is not set is no link."""
     assert site(checkout(tmp_path, repository="set me")).repo_url is None
+
+
+@pytest.mark.parametrize(
+    ("repository", "line"), [("set me", "pip install ."), (REPOSITORY, "pip install strictreply")]
+)
+def test_the_home_page_says_how_to_install(tmp_path: Path, repository: str, line: str) -> None:
+    """Before a release it is installed from a checkout, then by its name."""
+    home = (DOCS / "index.md").read_text("utf-8")
+    config = site(checkout(tmp_path, repository=repository))
+    assert f"$ {line}  #" in HOOKS["on_page_markdown"](home, config=config)

@@ -458,29 +458,29 @@ class WrapKeywords(ContractKeywords, total=False):
     """
 
     policy: RetryPolicy | None
-    """The budgets of a call."""
+    """The budgets of a call; None means ``RetryPolicy()``."""
     max_retries: int
     """Short for a policy with this many retries."""
     deadline: float | None
     """Short for a policy with this total time, in seconds."""
     steering: Steering | None
-    """Writes the corrections."""
+    """Writes the corrections; None means ``TieredSteering()``."""
     on_attempt: OnAttempt | None
-    """Called with each attempt; None for no function."""
+    """Called with each attempt as soon as it is judged; None for no function."""
     log_replies: Redact | None
     """Redacts raw replies for the DEBUG log; None logs no reply."""
     usage_mode: UsageMode
     """What ``completion.usage`` is: the API's report of the last attempt, or the sum of all."""
     api: Api | str
-    """The API to use."""
+    """The API of ``reply``, ``answer``, ``exchange`` and ``stream``; None for the SDK's first."""
     mode: GivenMode
-    """Whether invalid replies are retried, only reported, or not checked at all."""
+    """Whether bad replies are retried, only reported, or not judged; None: ``STRICTREPLY_MODE``."""
     enforce: GivenTools
-    """The tools whose faults are enforced while those of all other tools are observed."""
+    """The tools that are enforced while others are observed; None: ``STRICTREPLY_ENFORCE``."""
     observe: GivenShare
-    """The share of the observed calls that is judged, from 0 to 1."""
+    """The share of observed calls that is judged, 0 to 1; None: ``STRICTREPLY_OBSERVE``."""
     ledger: Ledger | str | PathLike[str] | None
-    """Gets a line for each attempt: a ledger, or the path of its file."""
+    """A ledger or its path, which gets a line per attempt; None: ``STRICTREPLY_LEDGER``."""
 
 
 @overload
