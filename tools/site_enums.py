@@ -8,7 +8,7 @@ from typing import Any
 
 import griffe
 
-_ENUMS = frozenset({"Enum", "StrEnum", "IntEnum", "Worded"})
+_ENUMS = frozenset({"Enum", "StrEnum", "IntEnum", "Worded", "CategorisedCode"})
 
 
 class EnumTables(griffe.Extension):

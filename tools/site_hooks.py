@@ -51,6 +51,13 @@ def on_page_content(html: str, **_: Any) -> str:
     return _CELL.sub(lambda found: found[0].replace(r"\|", "|"), named)
 
 
+def on_page_context(context: Any, page: Any, **_: Any) -> Any:
+    """Tell the tab of a page of the reference from that of the page about the same thing."""
+    if page.url.startswith("reference/") and not page.is_index:
+        page.meta.setdefault("title", f"{page.title}, reference")
+    return context
+
+
 def on_post_page(output: str, config: Any, **_: Any) -> str:
     """Say the version beside the name, in the header."""
     number = config.copyright.removeprefix("strictreply ")
@@ -59,3 +66,8 @@ def on_post_page(output: str, config: Any, **_: Any) -> str:
     if not count:
         raise ValueError("the theme's header has changed: there is no name to put the version to")
     return page
+
+
+def on_post_template(output_content: str, template_name: str, config: Any, **_: Any) -> str:
+    """Say the version on the page of what is not found, too."""
+    return on_post_page(output_content, config) if template_name == "404.html" else output_content

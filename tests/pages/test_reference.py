@@ -129,9 +129,33 @@ def test_the_table_of_keywords_is_whole() -> None:
 def test_the_charts_are_drawn_from_their_tables() -> None:
     """A table that changes changes its chart; ``tools/draw_charts.py`` draws them anew."""
     charts = runpy.run_path(str(DOCS.parent / "tools" / "draw_charts.py"))["CHARTS"]
+    assert len(charts) > 3
     assert [
         name for name, draw in charts.items() if draw() != (DOCS / name).read_text("utf-8")
     ] == []
+
+
+def test_the_flows_are_drawn_from_their_lists() -> None:
+    """A flow that changes changes its picture; ``tools/draw_flows.py`` draws them anew."""
+    flows = runpy.run_path(str(DOCS.parent / "tools" / "draw_flows.py"))["CHARTS"]
+    assert len(flows) > 3
+    assert [
+        name for name, picture in flows.items() if picture != (DOCS / name).read_text("utf-8")
+    ] == []
+
+
+PICTURES = sorted(DOCS.glob("*.svg"))
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
+def test_every_picture_is_described(picture: Path) -> None:
+    """A picture that a page shows has words there for those who do not see it."""
+    shown = re.compile(rf"!\[([^\]]+)\]\((?:\.\./|docs/)*{re.escape(picture.name)}\)")
+    beside = (DOCS.parent / "README.md", DOCS.parent / "benchmarks" / "results.md")
+    pages = [*beside, *DOCS.rglob("*.md")]
+    words = [found[1] for page in pages for found in shown.finditer(page.read_text("utf-8"))]
+    assert words
+    assert all(len(one.split()) > 3 for one in words)
 
 
 def helps(*words: str) -> dict[str, str]:

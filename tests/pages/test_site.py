@@ -23,15 +23,6 @@ from support.browser import CHROMIUM, FLAGS, Page, needs_chromium
 from support.pages import DOCS
 
 SITE = DOCS.parent / "site"
-PAGES = (
-    "index",
-    "tutorial",
-    "testing",
-    "reference/policy",
-    "reference/codes",
-    "howto/invented-keys",
-)
-
 pytestmark = [
     pytest.mark.one_lane,
     pytest.mark.skipif(
@@ -42,27 +33,46 @@ pytestmark = [
 
 
 LOOK = """
-<iframe id="frame" src="PAGE" style="width: 400px; height: 800px; border: 0"></iframe>
+<iframe id="frame" style="width: 400px; height: 800px; border: 0"></iframe>
 <img src="/held">
 <script>
+  const pages = PAGES;
+  const told = {};
   const frame = document.getElementById("frame");
   const tell = (told) => fetch("/told", { method: "POST", body: JSON.stringify(told) });
+  const scrolls = (one) => ["auto", "scroll"].includes(getComputedStyle(one).overflowX);
+  const isBoxed = (one) =>
+    one.tagName !== "ARTICLE" && (scrolls(one) || isBoxed(one.parentElement));
+  const look = (inner) => {
+    inner.scrollingElement.scrollLeft = 1000;
+    const cut = [...inner.querySelectorAll("article *")].filter((one) =>
+      one.getBoundingClientRect().right > 401 && one.checkVisibility() && !isBoxed(one));
+    return {
+      phone: frame.clientWidth,
+      scrolled: inner.scrollingElement.scrollLeft,
+      cut: cut.map((one) => one.outerHTML.slice(0, 120)),
+    };
+  };
   frame.onload = () => {
     const inner = frame.contentDocument;
     if (!SEARCHING) {
-      inner.scrollingElement.scrollLeft = 1000;
-      return tell({ phone: frame.clientWidth, scrolled: inner.scrollingElement.scrollLeft });
+      told[pages.shift()] = look(inner);
+      return pages.length ? frame.src = `/${pages[0]}` : tell(told);
     }
     const watch = setInterval(() => {
       const found = [...inner.querySelectorAll("a.md-search-result__link")].map((one) => one.href);
       if (found.length) { clearInterval(watch); tell(found); }
     }, 50);
   };
+  frame.src = `/${pages[0]}`;
 </script>
 """
-"""Opens a page of the site at 400 pixels and tells what is seen; until then the browser waits for a
+"""Opens pages of the site at 400 pixels and tells what is seen; until then the browser waits for a
 picture.
 """
+
+
+READABLE = {"phone": 400, "scrolled": 0, "cut": []}
 
 
 class _Site(ThreadingHTTPServer):
@@ -73,12 +83,14 @@ class _Site(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), partial(_Handler, directory=str(SITE)))
         self.seen = threading.Event()
         self.told: Any = None
+        self.pages: tuple[str, ...] = ()
 
-    def look(self, folder: Path, page: str, *, searching: bool = False) -> Any:
-        """Open a page in a browser and return what it tells."""
+    def look(self, folder: Path, *pages: str, searching: bool = False) -> Any:
+        """Open pages in a browser, one after the other, and return what it tells."""
         self.seen.clear()
         self.told = None
-        url = f"http://127.0.0.1:{self.server_port}/look/{'search' if searching else 'read'}/{page}"
+        self.pages = pages
+        url = f"http://127.0.0.1:{self.server_port}/look/{'search' if searching else 'read'}"
         command = [
             str(CHROMIUM),
             *FLAGS,
@@ -103,10 +115,9 @@ class _Handler(SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
         """Serve a file, or what looks at a page of them."""
         if self.path.startswith("/look/"):
-            _, _, how, page = self.path.split("/", 3)
-            self._answer(
-                LOOK.replace("PAGE", f"/{page}").replace("SEARCHING", str(how == "search").lower())
-            )
+            searching = json.dumps(self.path.endswith("search"))
+            pages = json.dumps(self.server.pages)
+            self._answer(LOOK.replace("PAGES", pages).replace("SEARCHING", searching))
         elif self.path == "/held":
             self.server.seen.wait(60)
             self._answer("")
@@ -210,7 +221,66 @@ def test_the_search_finds(site: _Site, tmp_path: Path, words: str, page: str) ->
 
 
 @needs_chromium
-@pytest.mark.parametrize("page", PAGES)
-def test_it_is_readable_on_a_phone(site: _Site, tmp_path: Path, page: str) -> None:
-    """At 400 pixels a page does not scroll sideways: wider parts scroll in boxes of their own."""
-    assert site.look(tmp_path, f"{page}.html") == {"phone": 400, "scrolled": 0}
+def test_it_is_readable_on_a_phone(site: _Site, tmp_path: Path) -> None:
+    """At 400 pixels no page scrolls sideways or is cut: wider parts scroll in their own boxes."""
+    pages = [path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html")]
+    told = site.look(tmp_path, *pages)
+    assert told.keys() == {*pages}
+    assert {page: seen for page, seen in told.items() if seen != READABLE} == {}
+
+
+def test_nothing_in_the_reference_is_empty() -> None:
+    """Each name, field and method that the reference shows has words below it."""
+    empty = []
+    for path in (SITE / "reference").glob("*.html"):
+        headings = re.split(r'<h\d id="([^"]+)" class="doc doc-heading">', path.read_text("utf-8"))
+        empty += [
+            name
+            for name, below in zip(headings[1::2], headings[2::2], strict=True)
+            if re.search(r'<div class="doc doc-contents ?(?:first)?">\s*(?:</div>|<div)', below)
+        ]
+    assert empty == []
+
+
+def test_overloads_are_shown_once() -> None:
+    """A call of many forms is shown by its keywords, not by each form."""
+    page = (SITE / "reference" / "client.html").read_text("utf-8")
+    assert page.count('id="strictreply.wrap"') == 1
+    assert "doc-overloads" not in page
+
+
+IDS = re.compile(
+    r"\brequirements? [A-Z]\d"  # (requirement T14)
+    r"|\((?:[TMRPX]\d{1,3}(?:, | to |\)))+"  # (M69, M72)
+    r"|^\s*[TMRPX]\d{1,3}\s*$",  # a cell
+    flags=re.MULTILINE,
+)
+"""The ids of requirements, which are for those who write this library."""
+
+
+def test_no_id_of_a_requirement_is_shown() -> None:
+    """A reader meets none of the ids by which the requirements are counted."""
+    assert IDS.search("as of (M63, M64)")
+    assert not IDS.search("MiniMax M1, P95 (A10, DeepSeek V3), a T4 GPU, gRPC (proposal A6)")
+    texts = {path: Page(path.read_text("utf-8")).text for path in SITE.rglob("*.html")}
+    assert [
+        f"{path.name}: {found[0].strip()}"
+        for path, text in texts.items()
+        for found in IDS.finditer(text)
+    ] == []
+
+
+def test_titles_are_told_apart() -> None:
+    """No two pages have the same title in a browser's tab."""
+    pages = [path.read_text("utf-8") for path in SITE.rglob("*.html")]
+    titles = [title for page in pages for title in re.findall(r"<title>(.*?)</title>", page)]
+    assert len(titles) == len(pages)
+    assert sorted(titles) == sorted({*titles})
+
+
+def test_each_page_leads_on() -> None:
+    """A page has the next or the previous one at its foot, and the version at its head."""
+    for path in SITE.rglob("*.html"):
+        page = path.read_text("utf-8")
+        assert 'class="site-version"' in page
+        assert "md-footer__link--" in page or path.name == "404.html", path

@@ -70,8 +70,11 @@ class ApiErrorClass(StrEnum):
     """
 
     action: ActionType
+    """What a run does about it."""
     category: Category
+    """The class of failure."""
     words: str
+    """The message for it."""
 
     def __new__(cls, value: str, action: ActionType, category: Category, words: str) -> Self:
         member = str.__new__(cls, value)

@@ -178,9 +178,13 @@ class HumanKind(StrEnum):
     """
 
     decisions: frozenset[HumanDecision]
+    """What an answer can decide."""
     words: Words
+    """The answers that decide, each with its decision."""
     otherwise: HumanDecision | None
+    """What any other text decides; None when the human is asked again."""
     prompt: str
+    """The default text of a request."""
 
     def __new__(
         cls, value: str, prompt: str, otherwise: HumanDecision | None, spelt: Mapping[str, str]

@@ -67,9 +67,13 @@ class Worded(StrEnum):
     """
 
     template: str
+    """The words that report it; names in braces are filled from a declaration or a schema."""
     category: Category
+    """The class of failure."""
     remedy: Remedy
+    """What to do about it."""
     guidance: Guidance
+    """What the page of codes says of it."""
 
     def __new__(
         cls,
