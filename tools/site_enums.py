@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,4 +59,6 @@ def value_of(member: Any) -> tuple[str, str]:
     else:
         line = member.lines_collection[member.filepath][member.lineno - 1]
         words = line.partition("  # ")[2]
-    return str(value), " ".join(words.split()).replace("|", "\\|")
+    # what a message is filled with is left out; in braces it would be read as an attribute list
+    words = re.sub(r"\{\w+\}", "…", " ".join(words.split()))
+    return str(value), words.replace("|", "\\|")

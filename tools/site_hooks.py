@@ -69,5 +69,9 @@ def on_post_page(output: str, config: Any, **_: Any) -> str:
 
 
 def on_post_template(output_content: str, template_name: str, config: Any, **_: Any) -> str:
-    """Say the version on the page of what is not found, too."""
-    return on_post_page(output_content, config) if template_name == "404.html" else output_content
+    """Say the version on the page of what is not found, too, and lead from there to the start."""
+    if template_name != "404.html":
+        return output_content
+
+    there = '<p>Search above, or begin at the <a href="/index.html">start</a>.</p>'
+    return on_post_page(output_content, config).replace("Not found</h1>", f"Not found</h1>{there}")

@@ -189,8 +189,11 @@ class BranchType(StrEnum):
     """The type of a branch; some actions are permitted only in some types (requirement M44)."""
 
     SIMPLE = "simple"
+    """One agent after the other."""
     CONVERSATION = "conversation"
+    """Agents that talk in turns."""
     PARALLEL = "parallel"
+    """One of several branches at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,16 +218,27 @@ class ActionType(StrEnum):
     """The next action; the values are those of ``next_action`` (requirements M16 to M24)."""
 
     INVOKE_AGENT = "invoke_agent"
+    """Hand over to other agents."""
     PARALLEL_INVOKE = "parallel_invoke"
+    """Hand over to two or more agents at once."""
     CALL_TOOL = "call_tool"
+    """Call tools."""
     FINAL_RESPONSE = "final_response"
+    """Give the answer of the run."""
     END_CONVERSATION = "end_conversation"
+    """End the conversation of this branch."""
     WAIT_AND_AGGREGATE = "wait_and_aggregate"
+    """Wait for the other branches."""
     ERROR_RECOVERY = "error_recovery"
+    """Bring an error to the person."""
     TERMINAL_ERROR = "terminal_error"
+    """End the run with an error."""
     AUTO_RETRY = "auto_retry"  # the system's own
+    """Do the same step again; only the system asks for it."""
     TERMINATE_WORKFLOW = "terminate_workflow"
+    """End the whole run."""
     ASK_USER = "ask_user"
+    """Ask the person a question."""
 
     def check(self, action: JSONObject, extra: ExtraKeys = "forbid") -> tuple[Issue, ...]:
         """Return the faults in the shape of an action of this type.
@@ -243,7 +257,9 @@ class Origin(StrEnum):
     """Who chose an action; only actions of the system need no permission (requirement X8)."""
 
     MODEL = "model"
+    """The model wrote it."""
     SYSTEM = "system"
+    """The application or this library made it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,11 @@ class AgentPipelineContextType(StrEnum):
     """The type of a request, by its ids and results (AGN-036 section 3.1, requirement P26)."""
 
     INITIAL = "Initial"
+    """The first request of a session."""
     FOLLOW_ON = "FollowOn"
+    """Another request of a session."""
     CLIENT_TOOL_CALL_CONTINUATION = "ClientToolCallContinuation"
+    """The client's results for the calls of a paused turn."""
 
 
 class PipelineStep(IntEnum):
@@ -81,8 +84,11 @@ class LineStatus(StrEnum):
     """
 
     COMPLETED = "completed"
+    """It ended as it should."""
     FAILED = "failed"
+    """It broke a rule, or its code raised."""
     ABORTED = "aborted"
+    """It was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,9 @@ class ResponseKind(StrEnum):
     """The closed kinds of a response (AGN-033, requirement P45)."""
 
     FINAL = "final"
+    """The answer."""
     CLIENT_TOOL_CONTINUATION = "client_tool_continuation"
+    """Calls that the client has to answer."""
 
 
 class Value:

@@ -39,12 +39,19 @@ class ProbeOutcome(StrEnum):
     """What an app did with a malformed reply; the ``FINDINGS`` come first."""
 
     ACCEPTED = "accepted"
+    """It used a reply that breaks the contract."""
     CRASHED = "crashed"
+    """It raised an exception that does not describe the reply."""
     HUNG = "hung"
+    """It did not return in time."""
     LOOPED = "looped"
+    """It repeated its requests until the probe ended it."""
     LEAKED = "leaked"
+    """It put the model's words into the next prompt."""
     ANSWERED_WITHOUT_TOOL = "answered_without_tool"
+    """It answered, and no tool ran."""
     MISBEHAVED = "misbehaved"
+    """It refused the reply, and did something wrong before."""
     UNKNOWN = "unknown"  # it refused, and nobody can see whether it acted on the reply before
     NOTHING = "nothing"  # it returned None: it used nothing of the reply, and told nobody
     READ = "read"  # it read what has one meaning as that: the result is that of the good reply

@@ -105,6 +105,7 @@ class Reason(StrEnum):
 
     # of ReplyRejected
     RETRIES = "retries"
+    """All corrections that ``max_retries`` allows were answered."""
     ARG_RETRIES = (
         "arg_retries",
         (
@@ -127,8 +128,11 @@ class Reason(StrEnum):
         ),
     )
     STOP = "stop"
+    """``RetryPolicy.stop`` said so."""
     STREAMED = "streamed"
+    """More than a call is wrong, and some text has reached the caller."""
     HUMAN = "human"
+    """``ask_human`` returned None."""
     STORED = (
         "stored",
         (
@@ -140,7 +144,9 @@ class Reason(StrEnum):
 
     # of ReplyHalted, DEADLINE also of TransportFailed
     REFUSAL = "refusal"
+    """The model refused."""
     CONTENT_FILTER = "content_filter"
+    """A content filter stopped the reply."""
     AMBIGUOUS = (
         "ambiguous",
         (
@@ -236,11 +242,17 @@ class Reason(StrEnum):
         "Check the endpoint: it sent no JSON. A proxy or a login page may have answered.",
     )
     RATE_LIMIT = "rate_limit", _LATER
+    """The server is asked too often."""
     SERVER_ERROR = "server_error", _LATER
+    """The server failed."""
     TIMEOUT = "timeout", _LATER
+    """The server did not answer in time."""
     CONNECTION = "connection", _LATER
+    """The connection failed."""
     CONFLICT = "conflict", _LATER
+    """The server reported a conflict."""
     MALFORMED_RESPONSE = "malformed_response"
+    """The response is not a completion."""
 
 
 REASON_ADVICE: dict[str, str] = {reason.value: reason.advice for reason in Reason if reason.advice}

@@ -27,12 +27,19 @@ class Category(StrEnum):
     """Class of a failure: what policies decide on, for example in ``RetryPolicy.stop_on``."""
 
     FORMAT_ERROR = "FORMAT_ERROR"
+    """The reply is not written as the contract asks."""
     PERMISSION_ERROR = "PERMISSION_ERROR"
+    """The reply does what is not permitted here."""
     ACTION_ERROR = "ACTION_ERROR"
+    """The reply calls a tool or asks for an action that is not available here."""
     API_TRANSIENT = "API_TRANSIENT"
+    """The server failed in a way that may pass."""
     API_TERMINAL = "API_TERMINAL"
+    """The server or the model declined; the same request would fail again."""
     TOOL_ERROR = "TOOL_ERROR"
+    """The code of a tool raised."""
     UNKNOWN = "UNKNOWN"
+    """None of the others."""
 
 
 class Remedy(StrEnum):

@@ -93,9 +93,13 @@ class ClientVerdict(StrEnum):
     """What a client should not have done on the way, even where it refused the reply in the end."""
 
     TOOL_RUN_ON_REFUSED_REPLY = "tool_run_on_refused_reply"
+    """It ran a tool on a reply that it then refused."""
     TRUNCATED_STREAM_ACCEPTED = "truncated_stream_accepted"
+    """It accepted a stream that was cut."""
     RETRY_AFTER_IGNORED = "retry_after_ignored"
+    """It asked again before the server's ``Retry-After``."""
     RETRY_STORM = "retry_storm"
+    """It repeated a request many times without a pause."""
 
     @property
     def harm(self) -> Harm:
