@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import runpy
+from collections.abc import Iterator
+from enum import Enum
+from functools import cache
 from importlib import import_module
 from inspect import ismodule
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -97,6 +103,56 @@ def test_the_kit_is_shown_by_its_modules() -> None:
     whole = {path.removeprefix("strictreply.testing.") for path in shown()}
     assert set(TESTING) - {"faults"} <= whole
     assert all(members(import_module(f"strictreply.testing.{name}")) for name in TESTING)
+
+
+@cache
+def declared() -> dict[tuple[str, str | None], ast.ClassDef]:
+    """Return the classes of the package as they are written, by their names and docstrings."""
+    sources = [path.read_text("utf-8") for path in (DOCS.parent / "src").rglob("*.py")]
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+    kinds = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    return {(kind.name, ast.get_docstring(kind)): kind for kind in kinds}
+
+
+def fields_in(kind: type) -> Iterator[tuple[str, bool]]:
+    """Yield the public fields of a class, each with whether a sentence stands below it.
+
+    They stand in its body, or are set when it is made. A TypedDict that is written as a call has
+    no body.
+    """
+    written = declared().get((kind.__name__, inspect.getdoc(kind)))
+    body: Any = written.body if written else []
+    made = [one.body for one in body if getattr(one, "name", "") == "__init__"]
+    for lines in (body, *made):
+        for line, below in pairwise([*lines, None]):
+            if not isinstance(line, ast.Assign | ast.AnnAssign):
+                continue
+            target = line.target if isinstance(line, ast.AnnAssign) else line.targets[0]
+            name = ast.unparse(target)
+            is_field = name.isidentifier() if lines is body else name.startswith("self.")
+            if is_field and not name.removeprefix("self.").startswith("_"):
+                words = getattr(getattr(below, "value", None), "value", None)
+                yield name, isinstance(below, ast.Expr) and isinstance(words, str)
+
+
+def classes_shown() -> list[type]:
+    """Return the classes that the reference shows field by field; an enum is shown as a table."""
+    here = [looked_up(name) for name in shown() if "integrations" not in name]
+    found = [one for each in here for one in (members(each) if ismodule(each) else [each])]
+    return [one for one in found if isinstance(one, type) and not issubclass(one, Enum)]
+
+
+def test_every_field_has_a_sentence() -> None:
+    """Each field of each class of the reference has a sentence below it, in its source."""
+    found = {kind: dict(fields_in(kind)) for kind in classes_shown()}
+    assert sum(map(len, found.values())) > 500
+    empty = [
+        f"{kind.__qualname__}.{name}"
+        for kind, fields in found.items()
+        for name, has_words in fields.items()
+        if not has_words
+    ]
+    assert empty == []
 
 
 def test_nothing_is_shown_twice() -> None:
