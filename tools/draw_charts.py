@@ -201,8 +201,7 @@ def _opened(width: int, height: int, title: str) -> ET.Element:
     svg = ET.Element(
         "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}", role="img"
     )
-    if width < WIDE.width:
-        svg.set("width", str(width))  # without one a page shows it as wide as itself
+    svg.set("width", str(width))  # without one a page shows it as wide as itself
     ET.SubElement(svg, "title").text = title
     ET.SubElement(svg, "style").text = STYLE
     return svg

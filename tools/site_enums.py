@@ -12,7 +12,7 @@ import griffe
 _ENUMS = frozenset({"Enum", "StrEnum", "IntEnum", "Worded", "CategorisedCode"})
 
 
-class EnumTables(griffe.Extension):
+class EnumTables(griffe.Extension):  # type: ignore[misc]
     """Moves the members of each enum into a table below the words of its class."""
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
