@@ -259,7 +259,7 @@ class Exchange(Generic[A_co]):
     transcript: list[Message] = field(repr=False)
     """The caller's messages and the accepted assistant message.
 
-    It contains no rejected replies (requirement T26).
+    It contains no rejected replies.
     """
     contract: Contract[A_co] = field(repr=False)
     """The contract that the reply was checked against."""

@@ -64,7 +64,7 @@ _ASK = ActionType.ERROR_RECOVERY
 
 
 class ApiErrorClass(StrEnum):
-    """What kind of error it was, and what a run does about it (requirement M83).
+    """What kind of error it was, and what a run does about it.
 
     ``words`` are the message for it.
     """
@@ -224,7 +224,7 @@ class ApiError:
 
     @property
     def action(self) -> ActionType:
-        """The reaction of a run to the error (requirement M84).
+        """The reaction of a run to the error.
 
         An error that must not be retried is reported to the human.
         """
@@ -248,7 +248,7 @@ class ApiError:
     def to_result(self, *, agent: str, branch_id: str) -> ValidationResult:
         """Return the system's action for the router.
 
-        An ``error_recovery`` has suggestions and ``retry_context`` (M85, M86).
+        An ``error_recovery`` has suggestions and ``retry_context``.
         """
         kind = self.classification
         message = self.message or kind.words

@@ -121,7 +121,7 @@ class ErrorPolicy:
 
 
 class StepType(StrEnum):
-    """The type of an executor's step (requirement M93).
+    """The type of an executor's step.
 
     A :class:`Router` never uses ``parallel_spawn``, which is only a published name: the branches to
     open are in ``branch_specs``.
@@ -245,7 +245,7 @@ class BranchSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingDecision:
-    """The decision of a :class:`Router`: what an executor does next (requirement M91).
+    """The decision of a :class:`Router`: what an executor does next.
 
     (:func:`route_next` makes a ``RouteDecision``.)
     """
@@ -303,7 +303,7 @@ class RoutingDecision:
         return bool(self.branch_specs)
 
     def follows_fault(self) -> bool:
-        """Return whether a fault led here; such a decision is valid only once (M112)."""
+        """Return whether a fault led here; such a decision is valid only once."""
         if self.error_action is not None:
             return True
 
@@ -316,7 +316,7 @@ _NOT_GIVEN: Final = cast("int", object())  # the absence of a count, unlike ever
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingContext:
-    """A router's input in addition to the verdict and the branch (requirement M94).
+    """A router's input in addition to the verdict and the branch.
 
     Raises ContractError for a count that is not a whole number, and for two counts that differ.
     """
@@ -324,7 +324,7 @@ class RoutingContext:
     metadata: JSONObject = field(default_factory=dict[str, Any])
     """Faults of the executor, such as ``critical_api_error``.
 
-    It may also have the ``retry_count``, as in the published example (X7).
+    It may also have the ``retry_count``, as in the published example.
     """
     error_info: JSONObject | None = None
     """The executor's report of an error, for a reply that has none; None for no report."""
@@ -456,7 +456,7 @@ def resume_after_error(
 
 @dataclass(frozen=True, slots=True)
 class RouteKey:
-    """What a route depends on (M112, X29)."""
+    """What a route depends on."""
 
     topology_version: str
     """Version of the topology, which every edge changes."""

@@ -186,7 +186,7 @@ def _listed(headline: str, issues: tuple[Issue, ...]) -> str:
 
 
 class BranchType(StrEnum):
-    """The type of a branch; some actions are permitted only in some types (requirement M44)."""
+    """The type of a branch; some actions are permitted only in some types."""
 
     SIMPLE = "simple"
     """One agent after the other."""
@@ -215,7 +215,7 @@ class Branch:
 
 
 class ActionType(StrEnum):
-    """The next action; the values are those of ``next_action`` (requirements M16 to M24)."""
+    """The next action; the values are those of ``next_action``."""
 
     INVOKE_AGENT = "invoke_agent"
     """Hand over to other agents."""
@@ -254,7 +254,7 @@ class ActionType(StrEnum):
 
 
 class Origin(StrEnum):
-    """Who chose an action; only actions of the system need no permission (requirement X8)."""
+    """Who chose an action; only actions of the system need no permission."""
 
     MODEL = "model"
     """The model wrote it."""
@@ -266,7 +266,7 @@ class Origin(StrEnum):
 class AgentInvocation:
     """One agent to hand over to.
 
-    ``instance_id`` distinguishes invocations of the same agent (requirement M32).
+    ``instance_id`` distinguishes invocations of the same agent.
     """
 
     agent_name: str
@@ -317,7 +317,7 @@ class Source:
     """How a reply was read.
 
     ``response_format`` is its format, empty for native calls. ``notes`` are faults that do not make
-    it invalid, and ``lenient`` the lenient steps that were needed (X4).
+    it invalid, and ``lenient`` the lenient steps that were needed.
     """
 
     response_format: str = ""
@@ -333,7 +333,7 @@ UNREAD = Source()  # the source of a result that was not read from a reply
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """The verdict on one reply (requirements M11 to M15)."""
+    """The verdict on one reply."""
 
     is_valid: bool
     """Whether the reply fits."""
@@ -362,17 +362,17 @@ class ValidationResult:
 
     @property
     def next_agents(self) -> list[str]:
-        """The agents to hand over to, in order (requirement M12)."""
+        """The agents to hand over to, in order."""
         return [invocation.agent_name for invocation in self.invocations]
 
     @property
     def next_agent(self) -> str | None:
-        """The one agent to hand over to (requirement M13); None if there is none or several."""
+        """The one agent to hand over to; None if there is none or several."""
         return self.next_agents[0] if len(self.invocations) == 1 else None
 
     @property
     def error_category(self) -> Category | None:
-        """The category of the first fault; None for a valid result (requirement M15)."""
+        """The category of the first fault; None for a valid result."""
         return self.issues[0].category if self.issues else None
 
     @property
@@ -382,7 +382,7 @@ class ValidationResult:
 
     @property
     def final_response(self) -> JSON:
-        """The answer of a final response, text or an object (requirement M14).
+        """The answer of a final response, text or an object.
 
         None for any other result.
         """
@@ -392,12 +392,12 @@ class ValidationResult:
 
     @property
     def should_end_branch(self) -> bool:
-        """Whether this action ends the branch (requirement M13)."""
+        """Whether this action ends the branch."""
         return self.is_valid and self.action_type in _ENDING
 
     @property
     def requires_tool_continuation(self) -> bool:
-        """Whether the agent continues with the results of tools (requirement M13)."""
+        """Whether the agent continues with the results of tools."""
         return self.is_valid and self.action_type is ActionType.CALL_TOOL
 
 

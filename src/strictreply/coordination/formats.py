@@ -63,7 +63,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class AgentContext:
-    """An agent as its prompt describes it (requirement M63)."""
+    """An agent as its prompt describes it."""
 
     name: str
     """Name of the agent."""
@@ -85,7 +85,7 @@ class AgentContext:
 
 @dataclass(frozen=True, slots=True)
 class CoordinationContext:
-    """What an agent is permitted to do (M63).
+    """What an agent is permitted to do.
 
     ``actions`` are the permitted actions; None derives them from the other fields.
     """
@@ -175,7 +175,7 @@ class _RankedProcessor(ResponseProcessor):
 
 
 class ErrorMessageProcessor(_RankedProcessor):
-    """Reads an error that the application reports with the role ``error`` (M56).
+    """Reads an error that the application reports with the role ``error``.
 
     Its action comes from the system, not from a model.
     """
@@ -202,7 +202,7 @@ class ErrorMessageProcessor(_RankedProcessor):
 
 
 class ToolCallProcessor(_RankedProcessor):
-    """Reads native tool calls, at most ``max_calls`` of them (requirement M55)."""
+    """Reads native tool calls, at most ``max_calls`` of them."""
 
     rank = 90
     """The default priority."""
@@ -228,7 +228,7 @@ class ToolCallProcessor(_RankedProcessor):
 
 
 class StructuredJSONProcessor(_RankedProcessor):
-    """Reads a JSON object with ``next_action`` (requirement M54)."""
+    """Reads a JSON object with ``next_action``."""
 
     rank = 80
     """The default priority."""
@@ -247,7 +247,7 @@ class StructuredJSONProcessor(_RankedProcessor):
 
 
 class TextResponseProcessor(_RankedProcessor):
-    """Reads prose as the final response, but not JSON, a code fence or a tag (M57).
+    """Reads prose as the final response, but not JSON, a code fence or a tag.
 
     You have to register it yourself.
     """
@@ -274,7 +274,7 @@ Candidate: TypeAlias = tuple[JSONObject, Origin, Source]
 
 
 class ProcessorChain:
-    """Processors in the order in which they read a reply: by priority, then registration (M51, X2).
+    """Processors in the order in which they read a reply: by priority, then registration.
 
     ``processors`` None means the ones for errors, native calls and JSON. Raises ContractError for
     an object that is not a processor. A chain reads actions; it does not judge them.
@@ -304,7 +304,7 @@ class ProcessorChain:
         return None if isinstance(found, Invalid) else found[0]
 
     def candidate(self, read: Callable[[], ReplyView | Invalid]) -> Candidate | Invalid:
-        """Return the action of the first processor that reads the reply, as plain JSON (M59).
+        """Return the action of the first processor that reads the reply, as plain JSON.
 
         Return Invalid with the faults if none does.
         """
@@ -387,9 +387,9 @@ def _failure(processor: ResponseProcessor) -> Issue:
 
 
 class BaseResponseFormat(ABC):
-    """A format of actions (requirement M60).
+    """A format of actions.
 
-    ``extra`` says whether an action may have unknown members (requirement X3). The ``actions`` that
+    ``extra`` says whether an action may have unknown members. The ``actions`` that
     its methods take are the permitted ones, in order.
     """
 
@@ -515,7 +515,7 @@ class JSONResponseFormat(ActionFormat):
         )
 
     def reminder(self) -> str:
-        """Return a reminder of the members of an action (requirement M65)."""
+        """Return a reminder of the members of an action."""
         return (
             "Please reply in JSON only, nothing around it: next_action names the action, "
             "action_input or the action's other members hold its details."
@@ -608,7 +608,7 @@ def format_of(given: str | BaseResponseFormat | None) -> BaseResponseFormat:
 
 
 class SystemPromptBuilder:
-    """Writes system prompts with valid examples, in a format (M62, M64).
+    """Writes system prompts with valid examples, in a format.
 
     Pass a format or its name; an unknown name raises ContractError.
     """

@@ -199,7 +199,7 @@ class Routes:
 def edge_map(routes: Routes | None = None, *, end_target: str = END) -> dict[str, str]:
     """Return the mapping for ``add_conditional_edges``.
 
-    ``end_target`` may be LangGraph's own ``END`` (X24).
+    ``end_target`` may be LangGraph's own ``END``.
     """
     return {node: end_target if node == END else node for node in (routes or DEFAULT_ROUTES).nodes}
 
@@ -328,7 +328,7 @@ def route_next(
 
     The limit is ``max_loop_count`` if it is given, else the state's, the table's, that of the
     environment variable STRICTREPLY_MAX_LOOP_COUNT, or 10. If the count is above the limit, the run
-    ends, so limit + 1 node executions are possible (requirement X22). A ``next_agent`` that is not
+    ends, so limit + 1 node executions are possible. A ``next_agent`` that is not
     a node leads to the end.
 
     Raises StateError with every field that is missing or has a wrong type, and ContractError (a
@@ -518,7 +518,7 @@ def counted(
     is_open: Callable[[Mapping[str, object]], bool] = lambda _: False,
     now: Now = utc_now,
 ) -> Node:
-    """Guard a node, a sync or async function of the state, and count its executions (R21).
+    """Guard a node, a sync or async function of the state, and count its executions.
 
     Each execution adds 1 to ``loop_count``, whatever the node itself does with it; guarding twice
     counts once. With ``routes`` the next decision is recorded in ``routing_history``, and with

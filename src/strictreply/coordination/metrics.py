@@ -44,7 +44,7 @@ def utc_now() -> datetime:
 
 
 class Activity(StrEnum):
-    """An activity that is counted with its successes and its time (requirement R40)."""
+    """An activity that is counted with its successes and its time."""
 
     NODE_EXECUTIONS = "node_executions"
     LLM_CALLS = "llm_calls"
@@ -184,7 +184,7 @@ class RunMetrics:
 
 @dataclass(frozen=True, slots=True)
 class ValidationCounts:
-    """The five published counters (requirement M114).
+    """The five published counters.
 
     Every validation is either successful or failed.
     """
@@ -206,7 +206,7 @@ class ValidationCounts:
 
 @dataclass(frozen=True, slots=True)
 class ValidationRecord:
-    """One verdict (requirement M116)."""
+    """One verdict."""
 
     timestamp: float
     """Seconds since the epoch; never less than in the previous record."""
@@ -244,7 +244,7 @@ class ValidationSnapshot:
         return sum(self.by_agent.values(), ValidationCounts())
 
     def main_fault(self, agent: str | None = None) -> str | None:
-        """Return the most frequent code of failed replies, of ``agent`` or of all (M120).
+        """Return the most frequent code of failed replies, of ``agent`` or of all.
 
         Return None if no reply failed.
         """

@@ -75,7 +75,7 @@ def predict_next_route(
     *,
     allowed: Collection[str] | None = None,
 ) -> str | None:
-    """Return the agent that most often followed ``current_agent``; None if none did (M113).
+    """Return the agent that most often followed ``current_agent``; None if none did.
 
     Of equally frequent agents it is the later one. ``history`` has pairs (from, to), or entries of
     ``routing_history``. Only ``allowed`` agents count, such as
@@ -104,9 +104,9 @@ def predict_next_route(
 
 
 class Router:
-    """Decides what follows a verdict, within a topology (requirement M90).
+    """Decides what follows a verdict, within a topology.
 
-    It checks the edges, the branch and the origin of the action again (requirement M107). A router
+    It checks the edges, the branch and the origin of the action again. A router
     has no state, so threads and tasks may share it. (:func:`route_next` decides from a state
     instead.)
     """
@@ -189,7 +189,7 @@ class Router:
     def suggest_alternative_route(
         self, agent: str, failed: str, visited: Collection[str] = ()
     ) -> str | None:
-        """Return an unvisited agent to hand over to instead of ``failed`` (requirement M109).
+        """Return an unvisited agent to hand over to instead of ``failed``.
 
         Return None if there is no such agent.
         """

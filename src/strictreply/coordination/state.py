@@ -404,7 +404,7 @@ def read_answer(
 
     An answer is a decision's name, or exactly one of the words of its kind. ``words`` adds words or
     overrides them. Any other text means ``kind.otherwise``. A word inside a longer text never
-    counts, so that a negation cannot be read as consent (requirement R26).
+    counts, so that a negation cannot be read as consent.
 
     Raises ContractError when ``words`` has a decision that this kind does not have, and for the
     bare name of another kind's decision if this kind accepts free text.
@@ -466,7 +466,7 @@ RoutingEntry = TypedDict(
 
 
 class AgentState(TypedDict):
-    """The state that agents share in one conversation (requirement R14).
+    """The state that agents share in one conversation.
 
     An application may subclass it with more fields.
     """
@@ -502,7 +502,7 @@ class AgentState(TypedDict):
     ending: NotRequired[str | None]
     """Why the run ended; None while it goes on."""
     reply_formats: NotRequired[dict[str, str]]
-    """The formats of agents' replies by the agent's name (M119)."""
+    """The formats of agents' replies by the agent's name."""
 
 
 S = TypeVar("S", bound=AgentState)

@@ -52,7 +52,7 @@ JSON_FORMAT: Final = JSONResponseFormat()
 
 
 class SteeringMode(StrEnum):
-    """When an agent is steered (requirement M73)."""
+    """When an agent is steered."""
 
     NEVER = "never"
     ERROR = "error"  # after an invalid reply
@@ -78,7 +78,7 @@ class SteeringContext:
 
 @dataclass(frozen=True, slots=True)
 class SteeringStats:
-    """How often agents were steered, and for which categories of faults (requirement M77)."""
+    """How often agents were steered, and for which categories of faults."""
 
     total_injections: int = 0
     """How often agents were steered."""
@@ -103,7 +103,7 @@ class AgentSteering:
         self._lock = threading.Lock()
 
     def prompt(self, context: SteeringContext) -> str | None:
-        """Return the text to add to an agent's prompt; None to add nothing (M69, M72)."""
+        """Return the text to add to an agent's prompt; None to add nothing."""
         steers = {
             SteeringMode.ERROR: bool(context.issues),
             SteeringMode.AUTO: context.retry_count > 0,
@@ -132,7 +132,7 @@ def generate_steering(
     retry_count: int = 1,
     response_format: str | BaseResponseFormat = DEFAULT_FORMAT,
 ) -> str | None:
-    """Return the correction of a reply; None if the reply is valid (requirement M67).
+    """Return the correction of a reply; None if the reply is valid.
 
     ``permitted`` is what the agent may do; None for the permissions that the reply was judged by.
     ``response_format`` is the format of the agent's replies. Raises ContractError for an unknown
@@ -301,7 +301,7 @@ class ContentLoop:
 
 @dataclass(frozen=True, slots=True)
 class ContentLoopGuard:
-    """The limits on consecutive replies that contain only text (M78).
+    """The limits on consecutive replies that contain only text.
 
     Raises ContractError unless 1 <= ``steering_threshold`` < ``hard_limit``.
     """

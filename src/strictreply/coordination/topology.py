@@ -49,7 +49,7 @@ _SHAPES: Final = {USER: ('(["', '"])', "oval"), END_NODE: ('(("', '"))', "double
 class TopologyEdge:
     """An edge: ``source`` may hand over to ``target``.
 
-    With ``conversation`` they talk in turns. Names are trimmed (M47).
+    With ``conversation`` they talk in turns. Names are trimmed.
     """
 
     source: str
@@ -188,11 +188,11 @@ class Topology:
         return target in self.neighbours(agent)
 
     def may_finish(self, agent: str) -> bool:
-        """Return whether ``agent`` may end a run: it has an edge to User or to End (M45)."""
+        """Return whether ``agent`` may end a run: it has an edge to User or to End."""
         return any(node in self.neighbours(agent) for node in RESERVED)
 
     def may_ask_user(self, agent: str) -> bool:
-        """Return whether ``agent`` has an edge to User (requirement M46)."""
+        """Return whether ``agent`` has an edge to User."""
         return USER in self.neighbours(agent)
 
     def in_conversation(self, one: str, other: str) -> bool:
@@ -202,7 +202,7 @@ class Topology:
     def alternatives(
         self, agent: str, failed: str, visited: Collection[str] = ()
     ) -> tuple[str, ...]:
-        """Return the agents to which ``agent`` may hand over instead of ``failed`` (M109).
+        """Return the agents to which ``agent`` may hand over instead of ``failed``.
 
         Visited agents and the agent itself are left out.
         """

@@ -114,7 +114,7 @@ __all__ = [
 
 
 def with_reply_format(state: S, agent: str, result: ValidationResult) -> S:
-    """Return the state with the format of an agent's first valid reply, if it has one (M119).
+    """Return the state with the format of an agent's first valid reply, if it has one.
 
     Later verdicts read it from the state.
     """
@@ -183,7 +183,7 @@ class ActionAnswer(Answer):
         return self.of_reading(lambda: read_draft(draft, self.extraction, limits))
 
     def of_reading(self, read: Callable[[], ReplyView | Invalid]) -> ValidationResult:
-        """Judge the reply that a function reads; if it raises, nothing can be read (M4)."""
+        """Judge the reply that a function reads; if it raises, nothing can be read."""
         found = self.chain.candidate(read)
         if isinstance(found, Invalid):
             return refused(found.issues, self.terms, Source(lenient=found.lenient))
@@ -368,7 +368,7 @@ class ValidationProcessor:
         mapping or an SDK object, or an error message (an object with the role ``error``).
         ``branch`` None means a simple branch. ``exec_state`` has the formats of earlier replies and
         the position in the conversation, so that the ids of agents' instances differ from round to
-        round (M32); it is only read. The tools' own checks run last and may be async.
+        round; it is only read. The tools' own checks run last and may be async.
 
         Raises ContractError for an unknown agent, and for a missing ``exec_state`` if formats are
         locked.
@@ -567,7 +567,7 @@ class ActionSteering:
         return self.speaking.prompt(context)
 
     def correction(self, context: CorrectionContext) -> str:
-        """Return the correction for the model, with more detail at each tier (requirement M75)."""
+        """Return the correction for the model, with more detail at each tier."""
         answer = context.contract.answer
         issues = context.issues
         cut = any(issue.remedy is Remedy.SHORTEN for issue in issues)
@@ -668,8 +668,8 @@ def retry_with_steering(
     ``answer`` is the result of :meth:`ValidationProcessor.answer_kind`; its tools are declared
     natively. ``request`` has the keywords of ``chat.completions.create``. An invalid reply is
     retried at most ``max_retries`` times, None for the number in ``policy``. The client's steering
-    writes the corrections; it should be :class:`ActionSteering` (M69, M70). The processor's metrics
-    count every attempt (M114).
+    writes the corrections; it should be :class:`ActionSteering`. The processor's metrics
+    count every attempt.
 
     In the published form, ``await retry_with_steering(agent, steering, max_retries=3, …)``, an
     agent's ``run(…)`` is called at most ``max_retries`` times, with ``original_prompt`` and the

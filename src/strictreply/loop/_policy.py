@@ -30,7 +30,7 @@ class LoopPolicy:
     """
 
     max_iterations: int = 8
-    """Most requests to the model in one turn (requirement P68)."""
+    """Most requests to the model in one turn."""
     warn_at: int = 2
     """Number of equal calls in a turn from which the model is warned.
 
@@ -40,7 +40,7 @@ class LoopPolicy:
     suppress_at: int = 3
     """Number of equal calls in a turn from which calls are not run.
 
-    The model gets a note instead of the result (requirement P72).
+    The model gets a note instead of the result.
     """
     concurrency: int = 4
     """Most calls of one reply that run at the same time."""

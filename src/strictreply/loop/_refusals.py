@@ -136,7 +136,7 @@ def errors_left(step: PipelineStep, request: Envelope, state: Progress) -> tuple
 def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
     """Return a request's type.
 
-    When it has none, return INVALID_REQUEST for each missing or blank member (requirement P26).
+    When it has none, return INVALID_REQUEST for each missing or blank member.
     """
     if not envelope.session_id and not envelope.turn_id and not envelope.tool_results:
         return AgentPipelineContextType.INITIAL

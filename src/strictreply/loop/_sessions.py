@@ -270,7 +270,7 @@ class SessionStore(ABC):
                 records.pop((WaitingManifest, spent), None)
 
     def claim(self, manifest_id: str, holder: str) -> SessionClaim | InvokeError:
-        """Claim a waiting manifest before its results are processed (requirement P66).
+        """Claim a waiting manifest before its results are processed.
 
         ``holder`` is a name that no other request has. The same holder may repeat a claim. The code
         of a returned error is NOT_FOUND, ALREADY_CONSUMED, or IN_USE while another holder's claim
@@ -349,7 +349,7 @@ class MemorySessionStore(SessionStore):
 
 
 def manifest_id(session_id: str, turn_id: str) -> str:
-    """Return the id of a turn's manifest, ``session.turn`` (P67).
+    """Return the id of a turn's manifest, ``session.turn``.
 
     Dots and percent signs inside an id are escaped.
     """

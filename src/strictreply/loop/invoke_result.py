@@ -296,7 +296,7 @@ class InvokeFailed(StrictReplyError):
 
 
 class IterationsExceeded(InvokeFailed):
-    """One turn made ``iterations`` requests without getting an answer (T38, P68)."""
+    """One turn made ``iterations`` requests without getting an answer."""
 
     __module__ = "strictreply"
 

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class AgentPipelineContextType(StrEnum):
-    """The type of a request, by its ids and results (AGN-036 section 3.1, requirement P26)."""
+    """The type of a request, by its ids and results (AGN-036 section 3.1)."""
 
     INITIAL = "Initial"
     """The first request of a session."""
@@ -54,9 +54,9 @@ class AgentPipelineContextType(StrEnum):
 class PipelineStep(IntEnum):
     """The steps of the pipeline.
 
-    The numbers are stable (P42); 10 to 100 are AGN-036 sections 4.1 to 4.10. Step 35 restores a
-    session for a continuation (X14), and step 65 has no rules. The last three members are aliases
-    from related documents (X16).
+    The numbers are stable; 10 to 100 are AGN-036 sections 4.1 to 4.10. Step 35 restores a
+    session for a continuation, and step 65 has no rules. The last three members are aliases
+    from related documents.
     """
 
     REQUEST_HANDLER = 10
@@ -80,7 +80,7 @@ class PipelineStep(IntEnum):
 class LineStatus(StrEnum):
     """How a run of the pipeline, or one step, ended.
 
-    ``ABORTED`` means cancelled, which is not a failure (requirement P70).
+    ``ABORTED`` means cancelled, which is not a failure.
     """
 
     COMPLETED = "completed"
@@ -104,7 +104,7 @@ class StepTrace:
 
 
 class ResponseKind(StrEnum):
-    """The closed kinds of a response (AGN-033, requirement P45)."""
+    """The closed kinds of a response (AGN-033)."""
 
     FINAL = "final"
     """The answer."""
@@ -164,7 +164,7 @@ class AgentToolCall(_Waiting, Value):
     name: str
     """Name of the tool."""
     arguments_json: str
-    """The arguments as a JSON text (requirement P49)."""
+    """The arguments as a JSON text."""
     requires_client_execution: bool = False
     """Whether the client sends the result, or the decision if ``needs_approval`` is true."""
     needs_approval: bool = False
@@ -273,7 +273,7 @@ class Decision(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentToolCallResult(Value):
-    """The result of a call (P50): ``result_json`` or ``error_message``."""
+    """The result of a call: ``result_json`` or ``error_message``."""
 
     tool_call_id: str
     """Id of the call."""
@@ -297,7 +297,7 @@ class AgentToolCallResult(Value):
 
     @property
     def is_failure(self) -> bool:
-        """Whether this is the result of a tool that failed (X11)."""
+        """Whether this is the result of a tool that failed."""
         content = decode(self.result_json or "")
         error = content.get("error") if isinstance(content, dict) and len(content) == 1 else None
         return isinstance(error, dict) and error.keys() == {"type", "message"}
@@ -329,14 +329,14 @@ class ToolCallManifest(Value):
 
     @property
     def pending(self) -> tuple[AgentToolCall, ...]:
-        """The calls that have no result yet (X17)."""
+        """The calls that have no result yet."""
         answered = {result.tool_call_id for result in self.tool_call_results}
         return tuple(call for call in self.tool_calls if call.tool_call_id not in answered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope(Value):
-    """The request as it was received; the steps never change it (X15)."""
+    """The request as it was received; the steps never change it."""
 
     org: str | None
     """Organisation of the user; None when unknown."""
@@ -418,7 +418,7 @@ class AgentContext(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResponse(Value):
-    """The response for the client (AGN-033); ``kind`` decides which members it has (P45 to P48).
+    """The response for the client (AGN-033); ``kind`` decides which members it has.
 
     A member that is None is left out of the JSON.
     """

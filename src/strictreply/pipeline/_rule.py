@@ -154,9 +154,9 @@ class ValidatorOptions:
     """The options of a validator."""
 
     allow_error_results: bool = False
-    """Whether a result may have an error instead of its JSON, as in AGN-033 (X11)."""
+    """Whether a result may have an error instead of its JSON, as in AGN-033."""
     allow_server_tool_calls: bool = False
-    """Whether the model's calls may go back to the Reasoner (X13)."""
+    """Whether the model's calls may go back to the Reasoner."""
     profile: Profile = "published"
     """The set of rules; ``extended`` adds the rules of AGN-036's first implementation."""
     first_only: bool = False

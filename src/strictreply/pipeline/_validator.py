@@ -386,7 +386,7 @@ STEP_KNOWN: Final = replace(_KNOWN, section="2.1")
 
 
 def list_rules() -> tuple[PipelineRule, ...]:
-    """List every rule in the order in which they are checked (requirement P9).
+    """List every rule in the order in which they are checked.
 
     The list includes the rules of the extended profile.
     """
@@ -424,7 +424,7 @@ class AgentPipelineContextValidator(ValidatorOptions):
     def validate_core(self, ctx: AgentPipelineContext | object) -> InvokeResult:
         """Check the rules that apply at every step (AGN-036 section 3).
 
-        The invariants come first, then the rules of the context's type (P6).
+        The invariants come first, then the rules of the context's type.
         """
         return self._result(ctx, CORE)
 
@@ -434,7 +434,7 @@ class AgentPipelineContextValidator(ValidatorOptions):
         """Check a context before a step: the core rules, then the step's PRE rules (section 4).
 
         ``step`` is a PipelineStep, its number or its name; for anything else the result has
-        UNKNOWN_STEP. The RequestHandler has no rules (X21).
+        UNKNOWN_STEP. The RequestHandler has no rules.
         """
         return self._at_step(ctx, step, RuleStage.PRE)
 

@@ -25,7 +25,7 @@ from strictreply.loop.values import (
 
 
 class ResponseType(StrEnum):
-    """The outcome of the model's last reply, as opposed to the type of the request (X18)."""
+    """The outcome of the model's last reply, as opposed to the type of the request."""
 
     NOT_READY = "NotReady"
     FINAL = "Final"
@@ -33,7 +33,7 @@ class ResponseType(StrEnum):
     SERVER_TOOLS = "ServerTools"
     """Calls that are run here, between two requests of one turn.
 
-    A response is never built from them (X13).
+    A response is never built from them.
     """
 
 
@@ -54,7 +54,7 @@ class PromptContent(Value):
     """The prompt of the model."""
 
     ready: bool = False
-    """Whether the prompt is composed; only the step that composes it sets this (P41)."""
+    """Whether the prompt is composed; only the step that composes it sets this."""
     messages: tuple[JSONObject, ...] = field(default=(), repr=False)
     """The messages of the prompt."""
 
@@ -82,7 +82,7 @@ class BuiltResponse(Value):
     response: AgentResponse
     """The response for the client."""
     fingerprint: str
-    """Hash of the context that the response was built from (requirement P40)."""
+    """Hash of the context that the response was built from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class AgentPipelineContext(Value):
     tool_call_manifest: ToolCallManifest | None = None
     """The calls and results that a continuation answers; None for other requests."""
     outgoing_manifest: ToolCallManifest | None = None
-    """The calls of the model's last reply (X17); None when it has none."""
+    """The calls of the model's last reply; None when it has none."""
     response_payload: ResponsePayload | None = None
     """The answer of the model; None until there is one."""
     response_type: ResponseType = ResponseType.NOT_READY
@@ -120,7 +120,7 @@ class AgentPipelineContext(Value):
 
 
 def fingerprint(ctx: object) -> str:
-    """Return the hash of a context's members except ``built`` (requirement P40).
+    """Return the hash of a context's members except ``built``.
 
     The hash is SHA-256 of the canonical text in UTF-8, as 64 hexadecimal digits. Equal contexts
     have equal hashes. A mapping of the members is accepted, too; a missing member has its default,

@@ -158,7 +158,7 @@ def _failed_in_row(state: RunState, agent: ChatAgent, ran: tuple[AgentToolCallRe
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
     """Return the calls of a verdict, to run them.
 
-    Raises StateError when the verdict is not valid, or calls nothing (M118).
+    Raises StateError when the verdict is not valid, or calls nothing.
     """
     if not result.is_valid or not result.calls:
         words = "must have a reply that calls a tool"

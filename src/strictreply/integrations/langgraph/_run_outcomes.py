@@ -49,7 +49,7 @@ def outcome_of(state: object) -> JSONObject:
     - A run that was stopped between two steps is ``resumable``.
 
     The last two name the next agent. If ``pending_human_input`` is true, a run that continues from
-    this state asks a human first (R13).
+    this state asks a human first.
     """
     given: Any = state
     values: RunState
