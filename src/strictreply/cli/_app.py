@@ -109,11 +109,19 @@ def serve_script(
     status: Annotated[
         int | None, Option(min=200, max=599, help="The HTTP status of the given replies.")
     ] = None,
+    script: Annotated[
+        Path | None,
+        Option(
+            dir_okay=False,
+            help="Or serve the script in this file: a step on each line, raw replies and lines "
+            "that record() wrote among them, or one object as /script takes it.",
+        ),
+    ] = None,
 ) -> None:
     """Serve good replies on loopback until Ctrl-C, and the faults that a test asks for."""
     from strictreply.cli._model_commands import run_serve_script  # noqa: PLC0415
 
-    run_serve_script(host, port, reply or [], status)
+    run_serve_script(host, port, reply or [], status, script)
 
 
 @app.command(
