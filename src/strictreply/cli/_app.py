@@ -545,7 +545,7 @@ def probe(  # noqa: PLR0913 - one parameter an option
     name="faults",
     short_help="List the catalogue of malformed replies.",
     help="List the catalogue of malformed replies, or show what one of them looks like and what "
-    "the strict gate says.",
+    "the strict gate says; with --for, list those that can be made of your tools.",
 )
 def faults(
     *,
@@ -554,14 +554,39 @@ def faults(
         list[str] | None, Option(help="What --show makes the fault from, as for ask.")
     ] = None,
     show: Annotated[str | None, Option(metavar="NAME", help="Show what one fault serves.")] = None,
+    of_file: Annotated[
+        list[str] | None,
+        Option(
+            "--for",
+            metavar="FILE",
+            help="List the faults of each tool: an OpenAPI document or tools as JSON, or "
+            "module:attribute. Faults of the arguments, unless --kind says others.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        Option(
+            file_okay=False,
+            help="With --for: write the faults of each tool as a script for serve-script here.",
+        ),
+    ] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """List the catalogue of malformed replies, or show one of them."""
     # what only this command needs
-    from strictreply.cli._declared import load_all  # noqa: PLC0415
+    from strictreply.cli._declared import load_all, load_tools  # noqa: PLC0415
     from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415
+    from strictreply.cli._tool_faults import list_tool_faults  # noqa: PLC0415
 
-    if show is None:
+    if of_file and (show or tools):
+        fail("--for lists the faults of tools; to show one of them pass --show NAME --tools FILE")
+    if out is not None and not of_file:
+        fail("--out needs --for FILE: the tools to make faults of")
+
+    if of_file:
+        found = [tool for source in of_file for tool in load_tools(source, "--for")]
+        list_tool_faults(found, kinds_of(kind or []), out=out, as_json=as_json)
+    elif show is None:
         list_faults(kinds_of(kind or []), as_json=as_json)
     else:
         show_fault(show, load_all(tools or []), as_json=as_json)
