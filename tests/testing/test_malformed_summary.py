@@ -61,7 +61,7 @@ def of_summary(lines: list[str]) -> list[str]:
 @pytest.mark.slow
 def test_a_planted_bug_is_told_in_ten_lines_with_its_command(pytester: pytest.Pytester) -> None:
     """The summary has the counts, the code and its places, the whole report, and a command that
-    fails alike when it is run.
+    fails alike when it is run, and leaves that report.
     """
     pytester.makepyfile(test_shop=PLANTED)
     result = pytester.runpytest_subprocess("-n", "0")
@@ -77,14 +77,14 @@ def test_a_planted_bug_is_told_in_ten_lines_with_its_command(pytester: pytest.Py
     assert told[2].startswith("acts on invalid data: AssertionError at test_shop.py:")
     assert told[3].startswith("    args.type: refund/notify")
 
-    path = Path(told[-1].removeprefix("all of them: "))
-    report = path.read_text(encoding="utf-8")
-    assert report.count("pytest 'test_shop.py::test_nothing_runs[") == same + 1
-
     command = next(line for line in told if line.startswith("pytest "))
     words = shlex.split(command)[1:]
     again = subprocess.run([sys.executable, "-m", "pytest", *words, "-n", "0"], check=False)
     assert again.returncode == pytest.ExitCode.TESTS_FAILED
+
+    path = Path(told[-1].removeprefix("all of them: "))
+    report = path.read_text(encoding="utf-8")
+    assert report.count("pytest 'test_shop.py::test_nothing_runs[") == same + 1
 
 
 @pytest.mark.one_lane

@@ -148,7 +148,7 @@ def test_an_effect_that_is_named_is_seen(
     app = next(block for block in BLOCKS if "class Payments" in block)
     (tmp_path / "refunds.py").write_text(app)
     program = next(block for block in BLOCKS if "effect_probe" in block)
-    shown = next(block for block in SHOWN if "Payments.pay_back" in block)
+    shown = next(block for block in SHOWN if "tool_run_on_refused_reply" in block)
 
     exec(compile(program, "page", "exec"), {"Probe": Probe, "as_process": as_process})  # noqa: S102
     assert capsys.readouterr().out == shown

@@ -214,7 +214,8 @@ class _Summary:
         causes = causes_of(
             FailedRun(nodeid, Harm(harm), *rest) for nodeid, (harm, *rest) in self._found.items()
         )
-        path = self._report_path() if causes else None
+        # of one failure the summary says all, and running it again leaves the report of the others
+        path = self._report_path() if len(self._found) > 1 else None
         if path is not None:
             path.write_text(whole_report(causes), encoding="utf-8")
 
