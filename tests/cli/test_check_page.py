@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.test_cli_check import BAD, GOOD, LINES, UNKNOWN, record, written
-from support.browser import Page, measured, needs_chromium, picture
+from support.browser import SCHEMES, Page, measured, needs_chromium, picture
 from support.cli.running import TOOLS, Command, Status
 from support.openai_shapes import completion, message
 from support.shared_data import SHARED, needs_shared
@@ -138,6 +138,16 @@ def test_it_is_readable_on_a_phone(command: Command, tmp_path: Path, lines: list
     page = page_of(command, tmp_path, lines)
     assert measured(tmp_path, page)["wide"] == []
     assert picture(tmp_path, page).startswith(b"\x89PNG")
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_no_column_is_cut_in_a_window(command: Command, tmp_path: Path, scheme: str) -> None:
+    """At 1100 pixels every column is seen without scrolling sideways."""
+    option, paper = SCHEMES[scheme]
+    page = page_of(command, tmp_path, [*LINES, record("search", json.dumps({HOSTILE: 1}), HOSTILE)])
+    seen = measured(tmp_path, page, option, width=1100)
+    assert (seen["wide"], seen["scrolls"], seen["paper"]) == ([], False, paper)
 
 
 @needs_shared

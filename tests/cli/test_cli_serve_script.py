@@ -91,6 +91,44 @@ def test_given_replies_come_from_files(process: Process, tmp_path: Path) -> None
     assert third["choices"][0]["finish_reason"] == "stop"
 
 
+@pytest.mark.slow
+def test_a_script_comes_from_a_file(process: Process, tmp_path: Path) -> None:
+    """``--script`` serves the steps of a file, raw replies and faults, until another is set."""
+    script = tmp_path / "script.jsonl"
+    bad = '{"choices": [],  "object": "chat.completion"}'
+    lines = [{"body": bad}, "missing_required", {"then": {"answer": "end"}}]
+    script.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    server = process("serve-script", "--port", "0", "--script", str(script))
+    assert server.stdout is not None
+    printed = [server.stdout.readline() for _ in range(5)]
+    assert printed[1].startswith(f"It sends the 2 steps of {script} until another script is set")
+
+    url = printed[0].partition("served at ")[2].partition(";")[0]
+    request = {"model": "m", "messages": [{"role": "user", "content": "Find tea."}]}
+    tools = {"tools": json.loads(TOOLS)}
+    first, second, third = (sent(f"{url}/chat/completions", request | tools) for _ in range(3))
+    assert first == json.loads(bad)
+    (call,) = second["choices"][0]["message"]["tool_calls"]
+    assert call["function"]["arguments"] == "{}"
+    assert third["choices"][0]["message"]["content"] == "end"
+
+
+def test_a_script_that_is_wrong_names_its_line(command: Command, tmp_path: Path) -> None:
+    """A wrong step, a missing file, and a script beside replies are wrong usage."""
+    script = tmp_path / "script.jsonl"
+    script.write_text('"good"\n{"choices": []}\n', encoding="utf-8")
+    wrong = {
+        ("--script", str(script)): "line 2: ",
+        ("--script", str(tmp_path / "none.jsonl")): "No such file",
+        ("--script", str(script), "--reply", str(script)): "not both",
+        ("--script", str(script), "--status", "503"): "not both",
+    }
+    for words, told in wrong.items():
+        done = command("serve-script", "--port", "0", *words)
+        assert done.exit_code == Status.USAGE
+        assert told in done.stderr
+
+
 def test_a_file_that_cannot_be_read_is_wrong_usage(command: Command, tmp_path: Path) -> None:
     """What is missing, or no text, is told before anything is served."""
     spoiled = tmp_path / "latin.txt"

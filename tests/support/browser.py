@@ -29,9 +29,15 @@ FLAGS = (
     "--disable-sync",
     "--allow-file-access-from-files",
 )
+# What a browser prefers, and the colour of the paper of our pages then.
+SCHEMES = {
+    "light": ("--blink-settings=preferredColorScheme=1", "rgb(255, 255, 255)"),
+    "dark": ("--blink-settings=preferredColorScheme=0", "rgb(20, 24, 31)"),
+}
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
 _MEASURE = """
-<iframe id="frame" src="page.html" style="width: 400px; height: 800px; border: 0"></iframe>
+<meta name="color-scheme" content="light dark">
+<iframe id="frame" src="page.html" style="width: WIDTHpx; height: 800px; border: 0"></iframe>
 <script>
   const frame = document.getElementById("frame");
   frame.onload = () => {
@@ -39,11 +45,17 @@ _MEASURE = """
     const rows = () => [...inner.querySelectorAll(".finding")];
     const shown = () => rows().filter((row) => row.checkVisibility()).length;
     inner.querySelectorAll("details").forEach((one) => { one.open = true; });
-    const over = (one) => one.getBoundingClientRect().right > 400
+    const over = (one) => one.getBoundingClientRect().right > WIDTH
       || one.scrollWidth > Math.max(one.clientWidth, 1);
     const wide = [...inner.querySelectorAll("html, body *")]
       .filter((one) => one.checkVisibility() && over(one));
-    const told = { wide: wide.map((one) => one.outerHTML.slice(0, 200)), shown: { all: shown() } };
+    const root = inner.documentElement;
+    const told = {
+      wide: wide.map((one) => one.outerHTML.slice(0, 200)),
+      scrolls: root.scrollWidth > root.clientWidth,
+      paper: frame.contentWindow.getComputedStyle(inner.body).backgroundColor,
+      shown: { all: shown() },
+    };
     for (const input of inner.querySelectorAll("input[type=radio]")) {
       input.checked = true;
       told.shown[input.id] = shown();
@@ -92,14 +104,16 @@ def opened(folder: Path, html: str, *options: str, name: str = "page.html") -> b
     return subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
 
 
-def measured(folder: Path, html: str) -> dict[str, Any]:
-    """Unfold a page at 400 pixels, and measure it.
+def measured(folder: Path, html: str, *options: str, width: int = 400) -> dict[str, Any]:
+    """Unfold a page at a width in pixels, and measure it.
 
-    The result says what is wider, and how many findings are seen under each choice of the filters.
+    The result says what is wider, whether the page scrolls sideways, the colour of its paper, and
+    how many findings are seen under each choice of the filters.
     """
     (folder / "page.html").write_text(html, encoding="utf-8")
-    dom = opened(folder, _MEASURE, "--dump-dom", name="measure.html").decode()
-    (told,) = Page(dom).text.splitlines() if "<pre>" in dom else [""]
+    frame = _MEASURE.replace("WIDTH", str(width))
+    dom = opened(folder, frame, "--dump-dom", *options, name="measure.html").decode()
+    (told,) = Page(dom).text.strip().splitlines() if "<pre>" in dom else [""]
     return dict(json.loads(told))
 
 

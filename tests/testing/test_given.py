@@ -168,16 +168,16 @@ def test_a_status_comes_with_its_body(
 @pytest.mark.parametrize(
     ("text", "status", "step"),
     [
-        (json.dumps(BAD), None, {"body": BAD}),
-        (json.dumps(RESPONSE), 200, {"body": RESPONSE, "status": 200}),
-        ('{"error": {}}', None, {"body": {"error": {}}}),
+        (json.dumps(BAD), None, {"body": json.dumps(BAD)}),
+        (json.dumps(RESPONSE), 200, {"body": json.dumps(RESPONSE), "status": 200}),
+        ('{"error": {}}', None, {"body": '{"error": {}}'}),
         ('{"total": "3"}', None, {"content": '{"total": "3"}'}),
         ("Sure! Here", None, {"content": "Sure! Here"}),
         (STREAM, None, {"stream": STREAM}),
         (f"\ufeff{STREAM}", None, {"stream": f"\ufeff{STREAM}"}),
         (ERROR, 200, {"stream": ERROR, "status": 200}),
         ("<html>", 502, {"body": "<html>", "status": 502}),
-        ('{"detail": "no"}', 404, {"body": {"detail": "no"}, "status": 404}),
+        ('{"detail": "no"}', 404, {"body": '{"detail": "no"}', "status": 404}),
         ("[" * 100_000, None, {"content": "[" * 100_000}),
     ],
 )

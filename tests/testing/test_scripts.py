@@ -230,13 +230,12 @@ def test_the_message_of_an_echo_holds_no_word_of_it() -> None:
         faults.wrong_type,
         faults.CATALOGUE["wrong_type"],
         [ok.answer()],
-        {"choices": []},
         "wrong_type",
         None,
     ],
 )
 def test_what_is_no_step_is_refused_at_once(step: Any) -> None:
-    """A fault that was not called, a list or a bare completion would otherwise fail when served."""
+    """A fault that was not called, or a list, would otherwise fail when it is served."""
     with pytest.raises(TypeError, match="step"):
         ScriptedModel(step)
     if step is not None:

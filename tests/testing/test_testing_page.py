@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from strictreply.testing.probing import Probe
+from strictreply.testing.subjects import as_process
+
 pytestmark = pytest.mark.one_lane
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -121,7 +124,8 @@ def test_the_programs_that_check_and_probe_run(
     (tmp_path / "shop.jsonl").write_text(json.dumps(record))
 
     names: dict[str, object] = {"search": search}
-    programs = [block for block in BLOCKS if re.search(r"check_files|Probe\(|specimen\(", block)]
+    asked = re.compile(r"check_files|\bprobe = Probe\(|specimen\(")
+    programs = [block for block in BLOCKS if asked.search(block)]
     assert len(programs) == 3
     for program in programs:
         exec(compile(program, "page", "exec", dont_inherit=True), names)  # noqa: S102
@@ -133,6 +137,21 @@ def test_the_programs_that_check_and_probe_run(
     ]
     assert "args.required" in (tmp_path / "shop.html").read_text()
     assert "missing_required" in (tmp_path / "report.html").read_text()
+
+
+def test_an_effect_that_is_named_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The app and the probe of the page print what it shows: the app paid, and refused later."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    app = next(block for block in BLOCKS if "class Payments" in block)
+    (tmp_path / "refunds.py").write_text(app)
+    program = next(block for block in BLOCKS if "effect_probe" in block)
+    shown = next(block for block in SHOWN if "tool_run_on_refused_reply" in block)
+
+    exec(compile(program, "page", "exec"), {"Probe": Probe, "as_process": as_process})  # noqa: S102
+    assert capsys.readouterr().out == shown
 
 
 def search(query: str, limit: int = 5) -> None:

@@ -113,11 +113,19 @@ def serve_script(
     status: Annotated[
         int | None, Option(min=200, max=599, help="The HTTP status of the given replies.")
     ] = None,
+    script: Annotated[
+        Path | None,
+        Option(
+            dir_okay=False,
+            help="Or serve the script in this file: a step on each line, raw replies and lines "
+            "that record() wrote among them, or one object as /script takes it.",
+        ),
+    ] = None,
 ) -> None:
     """Serve good replies on loopback until Ctrl-C, and the faults that a test asks for."""
     from strictreply.cli._model_commands import run_serve_script  # noqa: PLC0415
 
-    run_serve_script(host, port, reply or [], status)
+    run_serve_script(host, port, reply or [], status, script)
 
 
 @app.command(
@@ -572,7 +580,8 @@ def probe(  # noqa: PLR0913 - one parameter an option
     name="faults",
     short_help="List the catalogue of malformed replies.",
     help="List the catalogue of malformed replies, or show one of them.\n\n"
-    "--show prints the reply, and the issues that a strict contract reports.",
+    "--show prints the reply, and the issues that a strict contract reports. --for lists the "
+    "replies that can be made of your tools.",
 )
 def faults(
     *,
@@ -582,14 +591,39 @@ def faults(
         Option(help="Tools, as for ask, from which --show makes the fault; default: a sample."),
     ] = None,
     show: Annotated[str | None, Option(metavar="NAME", help="Show one fault.")] = None,
+    of_file: Annotated[
+        list[str] | None,
+        Option(
+            "--for",
+            metavar="FILE",
+            help="List the faults of each tool: an OpenAPI document or tools as JSON, or "
+            "module:attribute. Faults of the arguments, unless --kind names others.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        Option(
+            file_okay=False,
+            help="With --for: write the faults of each tool as a script for serve-script here.",
+        ),
+    ] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """List the catalogue of malformed replies, or show one of them."""
     # what only this command needs
-    from strictreply.cli._declared import load_all  # noqa: PLC0415
+    from strictreply.cli._declared import load_all, load_tools  # noqa: PLC0415
     from strictreply.cli._fault_commands import kinds_of, list_faults, show_fault  # noqa: PLC0415
+    from strictreply.cli._tool_faults import list_tool_faults  # noqa: PLC0415
 
-    if show is None:
+    if of_file and (show or tools):
+        fail("--for lists the faults of tools; to show one of them pass --show NAME --tools FILE")
+    if out is not None and not of_file:
+        fail("--out needs --for FILE: the tools to make faults of")
+
+    if of_file:
+        found = [tool for source in of_file for tool in load_tools(source, "--for")]
+        list_tool_faults(found, kinds_of(kind or []), out=out, as_json=as_json)
+    elif show is None:
         list_faults(kinds_of(kind or []), as_json=as_json)
     else:
         show_fault(show, load_all(tools or []), as_json=as_json)

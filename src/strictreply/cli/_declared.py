@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, Final, Self
 
 from strictreply import Contract, ContractError, TransportFailed
+from strictreply.cli._openapi import OpenAPIError, is_openapi, tools_of_openapi
 from strictreply.cli._terminal import Status, fail, read_json, refuse_broken
 from strictreply.core import JSONObject
 from strictreply.core.calls import without_credentials
@@ -241,31 +242,52 @@ def load_all(sources: Sequence[str]) -> list[object]:
 
 
 def load_tools(source: str, option: str = "--tools") -> list[object]:
-    """Load tools from ``module:attribute``, or from a JSON file of tool definitions."""
+    """Load tools from ``module:attribute``, or from a JSON file.
+
+    The file has one or several definitions, in the form of OpenAI or of MCP, or it is an OpenAPI
+    document, whose operations are the tools.
+    """
+    if source.endswith((".yaml", ".yml")):
+        fail(f"{option} {source}: convert it to JSON, and pass the .json file")
     if source.endswith(".json"):
-        try:
-            found = json.loads(Path(source).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            # str() of an OSError would name the file a second time
-            reason = f"not JSON: {error}"
-            if isinstance(error, OSError) and error.strerror:
-                reason = error.strerror
-            fail(f"{option} {source}: {reason}")
+        return _tools_in_file(source, option)
 
-        if isinstance(found, dict) and isinstance(found.get("tools"), list):
-            found = found["tools"]
-    else:
-        module, _, attribute = source.partition(":")
-        if not module or not attribute:
-            fail(f"{option} {source}: pass module:attribute, or a .json file of tool definitions")
+    module, _, attribute = source.partition(":")
+    if not module or not attribute:
+        fail(
+            f"{option} {source}: pass module:attribute, or a .json file of tool definitions or "
+            "of OpenAPI"
+        )
 
-        if str(Path.cwd()) not in sys.path:
-            sys.path.insert(0, str(Path.cwd()))
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
 
-        try:
-            found = getattr(importlib.import_module(module), attribute)
-        except (Exception, SystemExit) as error:  # noqa: BLE001
-            # importing the user's module may raise anything
-            fail(f"{option} {source}: {type(error).__name__}: {error}")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (Exception, SystemExit) as error:  # noqa: BLE001
+        # importing the user's module may raise anything
+        fail(f"{option} {source}: {type(error).__name__}: {error}")
 
     return list(found) if isinstance(found, list | tuple) else [found]
+
+
+def _tools_in_file(source: str, option: str) -> list[object]:
+    try:
+        found = json.loads(Path(source).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        # str() of an OSError would name the file a second time
+        reason = f"not JSON: {error}"
+        if isinstance(error, OSError) and error.strerror:
+            reason = error.strerror
+        fail(f"{option} {source}: {reason}")
+
+    if is_openapi(found):
+        try:
+            return [*tools_of_openapi(found)]
+        except OpenAPIError as error:
+            fail(f"{option} {source}: {error}")
+
+    if isinstance(found, dict) and isinstance(found.get("tools"), list):
+        found = found["tools"]
+
+    return list(found) if isinstance(found, list) else [found]

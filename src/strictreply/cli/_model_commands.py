@@ -22,7 +22,7 @@ from strictreply.cli._terminal import (
 )
 from strictreply.core import JSONObject
 from strictreply.core.text import printable
-from strictreply.testing import ScriptServer
+from strictreply.testing import ScriptServer, read_script
 from strictreply.wires import Api
 
 
@@ -49,8 +49,8 @@ def run_ask(
 
         try:
             with strict:
-                messages = [{"role": "user", "content": text}]
-                reply = strict.reply(model=model, messages=messages, **request)
+                keywords = {**request, "messages": [{"role": "user", "content": text}]}
+                reply = strict.reply(model=model, **keywords)
         except CallFailed as error:
             if explain:
                 typer.echo(error.explain(), err=True)
@@ -64,29 +64,43 @@ def run_ask(
 
 
 def run_serve_script(
-    host: str, port: int, replies: Sequence[Path] = (), status: int | None = None
+    host: str,
+    port: int,
+    replies: Sequence[Path] = (),
+    status: int | None = None,
+    script: Path | None = None,
 ) -> None:
     """Serve a model that is scripted over HTTP, until Ctrl-C.
 
-    The first requests get the given replies, one each.
+    The first requests get the given replies, one each, or what the script in a file says.
     """
+    if script is not None and (replies or status is not None):
+        fail("pass --reply or --script, not both; in a script each step has its own status")
+
     texts = [_given(path) for path in replies]
-    given = counted(len(texts), "given reply", "given replies")
-    first = f"It sends {given} first. " if texts else ""
+    planned = None if script is None else _planned(script)
 
     def log(line: str) -> None:
         typer.echo(printable(line), err=True)
 
     try:
-        server = ScriptServer(texts, status=status, host=host, port=port, log=log)
+        server = ScriptServer(texts, script=planned, status=status, host=host, port=port, log=log)
     except ValueError as error:
         fail(f"--host: {error}")
     except OSError as error:
         fail(f"port {port} cannot be bound: {error.strerror}", Status.FAILED)
 
+    begin = "It sends valid replies until a script is set:"
+    if texts:
+        given = counted(len(texts), "given reply", "given replies")
+        begin = f"It sends {given} first. {begin}"
+    if planned is not None:
+        steps = counted(len(planned["steps"]), "step", "steps")
+        begin = f"It sends the {steps} of {script} until another script is set:"
+
     message = (
         f"A scripted model is served at {server.base_url}; Ctrl-C ends it.\n"
-        f"{first}It sends valid replies until a script is set:\n"
+        f"{printable(begin)}\n"
         f"curl -s {server.base_url}/script -d {shlex.quote(server.example)}\n"
         "Read the requests since then:\n"
         f"curl -s {server.base_url}/journal\n"
@@ -94,6 +108,16 @@ def run_serve_script(
     )
     with interruptible("stopped"):
         server.serve_forever(ready=lambda: typer.echo(message))
+
+
+def _planned(path: Path) -> JSONObject:
+    """Read the script in a file; end the command with the line that is wrong, and what to write."""
+    try:
+        return read_script(path)
+    except OSError as error:
+        fail(f"--script {path}: {error.strerror or error}")
+    except ValueError as error:
+        fail(f"--script {path}: {error}")
 
 
 def _given(path: Path) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from strictreply.testing._claude_rules import ClaudeRules
     from strictreply.testing._probing.client_verdicts import no_backoff
     from strictreply.testing._recorder import record
+    from strictreply.testing._script_form import read_script
     from strictreply.testing._script_server import ScriptServer
     from strictreply.testing._scripts import Asked, ScriptedModel
     from strictreply.testing._server import LoopbackServer
@@ -41,6 +42,7 @@ _NAMES_IN = {
     "_claude_rules": ("ClaudeRules",),
     "_recorder": ("record",),
     "_probing.client_verdicts": ("no_backoff",),
+    "_script_form": ("read_script",),
     "_script_server": ("ScriptServer",),
     "_scripts": ("Asked", "ScriptedModel"),
     "_serving": ("register_writer", "writer_named"),
@@ -91,6 +93,7 @@ __all__ = [
     "native_call",
     "no_backoff",
     "ok",
+    "read_script",
     "record",
     "register_writer",
     "writer_named",

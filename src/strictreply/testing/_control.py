@@ -11,15 +11,22 @@ from difflib import get_close_matches
 from functools import partial
 from itertools import groupby, pairwise
 from math import isfinite
-from typing import Any, TypeAlias, get_args
+from typing import Any
 from urllib.parse import urlsplit
 
 from strictreply import ContractError, Tool
 from strictreply.core import JSON, JSONObject
-from strictreply.schema import Schema
 from strictreply.testing import ok
-from strictreply.testing._given import GIVEN, given_step
+from strictreply.testing._given import GIVEN, given_reply
 from strictreply.testing._probing.client_verdicts import STORM, verdict_on
+from strictreply.testing._script_form import (
+    EXAMPLE_SCRIPT,
+    GOOD,
+    Plan,
+    PlannedScript,
+    planned_script,
+    read_step,
+)
 from strictreply.testing._scripts import (
     MAX_REQUESTS,
     Asked,
@@ -36,40 +43,7 @@ from strictreply.testing.faults import CATALOGUE, FaultNotMade, entry_named
 
 # The header of a request that chooses its step: a step's JSON, or the name of a fault alone.
 HEADER = "x-strictreply-fault"
-GOOD = "good"  # the step that is whatever good reply the request asks for
-EXAMPLE_SCRIPT = '{"steps": ["missing_required", {"call": "search"}], "then": "good"}'
 _CONTROLS: Mapping[str, str] = {"/script": "POST", "/journal": "GET", "/faults": "GET"}
-_NAME: JSON = {"type": "string", "maxLength": 200}
-_STATUS: JSON = {"type": "integer", "minimum": 200, "maximum": 599}
-
-
-def _closed(required: str, **members: JSON) -> JSONObject:
-    return {
-        "type": "object",
-        "properties": members,
-        "required": [required],
-        "additionalProperties": False,
-    }
-
-
-_STEP: JSON = {
-    "anyOf": [
-        _NAME,
-        _closed("fault", fault=_NAME, tool=_NAME, at=_NAME, place=_NAME, args=True),
-        _closed("call", call={"anyOf": [_NAME, {"type": "null"}]}, args={"type": "object"}),
-        _closed("answer", answer=True),
-        _closed("body", body=True, status=_STATUS),
-        _closed("stream", stream={"type": "string"}, status=_STATUS),
-        _closed("content", content=True, status=_STATUS),
-    ]
-}
-_STEP_SCHEMA = Schema.compile(_STEP)
-_SCRIPT_SCHEMA = Schema.compile(
-    _closed("steps", steps={"type": "array", "items": _STEP}, then=_STEP)
-)
-
-# A step that was read: ``good``, or an object with what a step may be.
-_Plan: TypeAlias = "str | JSONObject"
 
 
 @dataclass(slots=True)
@@ -118,9 +92,9 @@ def _told(body: bytes) -> JSON:
 class _Run:
     """One script and its requests."""
 
-    steps: tuple[_Plan, ...] = ()
+    steps: tuple[Plan, ...] = ()
     """The planned steps, in order."""
-    then: _Plan | None = GOOD
+    then: Plan | None = GOOD
     """The step of every request after them; None to answer 400."""
     journal: list[_Record] = field(default_factory=list[_Record])
     """The requests so far, in order."""
@@ -129,7 +103,7 @@ class _Run:
     ids: CallIds = field(default_factory=CallIds)
     """Makes the ids of tool calls."""
 
-    def planned(self, number: int, request: JSONObject) -> _Plan | HTTPReply:
+    def planned(self, number: int, request: JSONObject) -> Plan | HTTPReply:
         """Return the step of the request with this number, or the 400 that ends the script."""
         beyond = number - len(self.steps)
         if beyond <= 0:
@@ -154,15 +128,18 @@ class _Run:
 class ScriptControl:
     """The control of a server whose script is set over HTTP (``docs/testing.md``).
 
-    Good replies are made by the server's responder. ``steps`` are served before a script is set,
-    then good replies.
+    Good replies are made by the server's responder. ``script`` is served until
+    another one is set; None serves good replies.
     """
 
     def __init__(
-        self, *, clock: Callable[[], float] = time.monotonic, steps: Sequence[JSONObject] = ()
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        script: PlannedScript | None = None,
     ) -> None:
         self._lock = threading.Lock()
-        self._run = _Run(tuple(steps))
+        self._run = _Run(*script) if script else _Run()
         self._clock = clock
 
     def __call__(
@@ -205,19 +182,15 @@ class ScriptControl:
     def _begin(self, body: bytes) -> HTTPReply:
         """Begin a new script, and forget the journal; a 400 says what is wrong with the body."""
         try:
-            plan = _checked(_SCRIPT_SCHEMA, json.loads(body), "script")
-            steps = tuple(
-                _read(step, f"steps.{index}: ") for index, step in enumerate(plan["steps"])
-            )
-            run = _Run(steps, _read(plan["then"], "then: ") if "then" in plan else None)
+            script = planned_script(json.loads(body))
         except (ValueError, RecursionError) as error:
             message = f"this is not a script: {_words(error)}; write for example {EXAMPLE_SCRIPT}"
             return error_reply(400, message, code="invalid_script")
 
         with self._lock:
-            self._run = run
+            self._run = _Run(*script)
 
-        return HTTPReply.json(200, {"steps": len(steps)})
+        return HTTPReply.json(200, {"steps": len(script.steps)})
 
     def _journal(self) -> HTTPReply:
         with self._lock:
@@ -266,8 +239,7 @@ class ScriptControl:
 
             if is_given(plan):
                 record.served = plan
-                record.step = given_step(plan, request)
-                return record.step.served
+                return given_reply(plan, request)
 
             record.step, record.served = _made(plan, Demand(request, dialects="strict"))
             return as_served(record.step, request, run.ids)
@@ -281,7 +253,7 @@ def is_given(plan: JSONObject) -> bool:
     return not plan.keys().isdisjoint(GIVEN)
 
 
-def is_bad(plan: _Plan) -> bool:
+def is_bad(plan: Plan) -> bool:
     """Report whether a step may be refused however often it is served."""
     return not isinstance(plan, str) and ("fault" in plan or is_given(plan))
 
@@ -310,47 +282,17 @@ def _words(error: Exception) -> str:
     return "it is not valid JSON" if is_unread else str(error)
 
 
-def _chosen(header: str) -> _Plan:
+def _chosen(header: str) -> Plan:
     """Read the step of a header; ValueError says what is wrong with it."""
     try:
         value: JSON = json.loads(header) if header.startswith("{") else header
-        return _read(_checked(_STEP_SCHEMA, value, "step"))
+        return read_step(value)
     except (ValueError, RecursionError) as error:
         example = (
             '"missing_required", {"fault": "wrong_type", "tool": "search", "at": "/limit"}, '
             '{"call": "search"}'
         )
         raise ValueError(f"{HEADER}: {_words(error)}; write for example {example}") from None
-
-
-def _checked(schema: Schema, value: JSON, what: str) -> Any:
-    for issue in schema.check(value, place=what):
-        found = f" (got {issue.found})" if issue.found else ""
-        hint = f", {issue.hint}" if issue.hint else ""
-        raise ValueError(f"{issue.dotted}{found}{hint}")
-
-    return value
-
-
-def _read(value: Any, where: str = "") -> _Plan:
-    """Read a step that fits its schema.
-
-    Raises ValueError, its text beginning with ``where``, when there is no such fault or place.
-    """
-    if value == GOOD:
-        return GOOD
-
-    plan: JSONObject = {"fault": value} if isinstance(value, str) else value
-    if "fault" in plan:
-        try:
-            entry_named(plan["fault"])
-        except ValueError as error:
-            raise ValueError(f"{where}{error}") from None
-
-    if (place := plan.get("place")) is not None and place not in get_args(ReplyPlace):
-        raise ValueError(f"{where}place must be one of {', '.join(get_args(ReplyPlace))}")
-
-    return plan
 
 
 def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:

@@ -1,22 +1,105 @@
-"""Replies that a user gives: a response's body, a stream of events, or the content of a message."""
+"""Replies that a user gives: a body, bytes, a stream, the content of a message, a recording."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+from typing import Any, Self, cast
 
 from strictreply.core import JSON, JSONObject
+from strictreply.schema import Schema
 from strictreply.testing._chat_writer import CHAT_WRITER
-from strictreply.testing._serving import WRITERS, sent_of, writer_of
+from strictreply.testing._retelling import chunk_in
+from strictreply.testing._serving import WRITERS, assembled, render, sent_of, writer_of
 from strictreply.testing._steps import Step
-from strictreply.testing._wire import HTTPReply, Served, assistant, completion
+from strictreply.testing._wire import (
+    HTTPReply,
+    Served,
+    WireEnding,
+    assistant,
+    completion,
+)
 from strictreply.wires import wire_of
 
-GIVEN = ("body", "stream", "content")
-"""What a given reply may be, each a member of its step."""
+_NAMED: JSON = {"type": "string", "maxLength": 200}
+_HEADERS: JSON = {
+    "type": "object",
+    "propertyNames": {"pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"},
+    "additionalProperties": {"type": "string", "pattern": "^[\\t\\u0020-\\u007e\\u0080-\\u00ff]*$"},
+}
+_OF_HTTP: JSONObject = {
+    "status": {"type": "integer", "minimum": 200, "maximum": 599},
+    "headers": _HEADERS,
+    "ending": {"enum": [*WireEnding]},
+}
+_RECORDED: JSON = {
+    "type": "object",
+    "properties": {**_OF_HTTP, "body": {"type": "string"}, "body_base64": {"type": "string"}},
+    "required": ["status", "headers"],
+    "additionalProperties": False,
+}
+_EVENTS: JSON = {"type": "array", "items": {"type": ["object", "string"]}}
+
+
+def closed(required: str, **members: JSON) -> Schema:
+    """Return the schema of a step that has one required member, and no others than these."""
+    return Schema.compile(
+        {
+            "type": "object",
+            "properties": members,
+            "required": [required],
+            "additionalProperties": False,
+        }
+    )
+
+
+class ScriptError(ValueError):
+    """What is wrong with a script or a step, and what to write."""
+
+
+GIVEN: Mapping[str, Schema] = {
+    "body": closed("body", body=True, **_OF_HTTP),
+    "body_base64": closed("body_base64", body_base64={"type": "string"}, **_OF_HTTP),
+    "stream": closed("stream", stream={"anyOf": [{"type": "string"}, _EVENTS]}, **_OF_HTTP),
+    "content": closed("content", content=True, **_OF_HTTP),
+    "http": closed("http", http=_RECORDED, request=True, response=True),
+}
+"""What a given reply may be: the member by which its step is known, and the step's schema."""
 
 _OF_A_BODY = frozenset({"choices", "output", "error", "object"})
 _OF_A_STREAM = ("data:", "event:", ":")
+_OF_EVENTS = ("response.", "message_", "content_block_")
+_TEXTS = frozenset({"content", "text", "arguments", "output_text"})
+# Shorter texts stand in a prompt by chance.
+_LEAST_OWN_CHARS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class GivenStep(Step):
+    """A step whose reply the user gives; what is served depends on the request."""
+
+    plan: JSONObject = field(default_factory=dict[str, Any], repr=False)
+    """The step as a script has it."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> Self:
+        """Read a step as a script has it; its body may also be bytes.
+
+        Raises ScriptError that says what to write.
+        """
+        plan: JSONObject = {**cast("JSONObject", given)}
+        if isinstance(body := given.get("body"), bytes):
+            del plan["body"]
+            plan["body_base64"] = base64.b64encode(body).decode()
+
+        form = read_form(plan, GIVEN)
+        name = "recorded exchange" if form == "http" else f"given {form}"
+        own = tuple(dict.fromkeys(_own_texts(plan)))
+        return cls(name, None, repr({**given}), own, plan=plan)
 
 
 def given_in(text: str, status: int | None = None) -> JSONObject:
@@ -26,68 +109,198 @@ def given_in(text: str, status: int | None = None) -> JSONObject:
     error; what begins as an event is a stream, and anything else the content of a message.
     """
     record: JSONObject = {} if status is None else {"status": status}
-    try:
-        value: JSON = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
+    value = _json_in(text)
 
     is_of_other = wire_of(value) is not CHAT_WRITER.wire
     if isinstance(value, dict) and (is_of_other or not _OF_A_BODY.isdisjoint(value)):
-        return {"body": value, **record}
+        return {"body": text, **record}
     if status is not None and status != HTTPStatus.OK:
-        return {"body": text if value is None else value, **record}
+        return {"body": text, **record}
     if text.lstrip("\ufeff\r\n").startswith(_OF_A_STREAM):
         return {"stream": text, **record}
 
     return {"content": text, **record}
 
 
-def given_step(plan: JSONObject, request: JSONObject) -> Step:
-    """Make the step of a given reply for a request.
+def read_form(step: Mapping[str, object], forms: Mapping[str, Schema]) -> str:
+    """Return which of the ``forms`` a step has; raise ScriptError that says what to write."""
+    found = [form for form in forms if form in step]
+    if not found or "role" in step:
+        raise ScriptError(_advice(step, forms))
+    if len(found) > 1:
+        members = ", ".join(found)
+        raise ScriptError(f"a step is one reply, and this has {members}; write a step for each")
 
-    A body under a status of success comes plain or as events, as the request asks; everything else
-    comes as it was given. Raises ValueError for a stream that was not asked for.
+    check(forms[found[0]], dict(step), "step")
+    for holder in (step, step.get("http")):
+        text = holder.get("body_base64") if isinstance(holder, Mapping) else None
+        if isinstance(text, str):
+            _bytes_in(text)
+
+    return found[0]
+
+
+def check(schema: Schema, value: Any, what: str) -> None:
+    """Raise ScriptError with the first thing that a schema refuses of a script or a step."""
+    for issue in schema.check(value, place=what):
+        found = f" (got {issue.found})" if issue.found else ""
+        hint = f", {issue.hint}" if issue.hint else ""
+        raise ScriptError(f"{issue.dotted}{found}{hint}")
+
+
+def _advice(step: Mapping[str, object], forms: Mapping[str, Schema]) -> str:
+    """Say how to write what is not a step: a body, an event, a message or a call by itself."""
+    value: Any = dict(step)
+    kind = value.get("type")
+    is_event = isinstance(kind, str) and kind.startswith(_OF_EVENTS)
+
+    if is_event or value.get("object") == "chat.completion.chunk":
+        return 'this is an event of a stream; write {"stream": [{…}, …]} with all of its events'
+    if wire_of(value) is not CHAT_WRITER.wire or not _OF_A_BODY.isdisjoint(value):
+        return 'this is the body of a response; write {"body": {…}}'
+    if "role" in value:
+        return 'this is a message; write {"body": {…}} with the whole response around it'
+    if "request" in value or "response" in value:
+        return 'a recorded exchange also has "http"; of a response alone write {"body": {…}}'
+
+    return f"a step has one of the members {', '.join(forms)}"
+
+
+def given_reply(plan: JSONObject, request: JSONObject) -> Served:
+    """Make the reply to a request of a step that gives it.
+
+    What the request's own API writes goes out byte for byte. A completion, content or chunks of
+    chat completions are translated for another API, and a body comes as events when the request
+    streams. Raises ScriptError for a stream that was not asked for.
     """
-    status = plan.get("status", HTTPStatus.OK)
-    served: Served
+    if "http" in plan:
+        return _replayed(plan, request)
+
+    status: int = plan.get("status", HTTPStatus.OK)
     if "stream" in plan:
-        served = _streamed(plan["stream"], status, request)
+        served: Served = _streamed(_sse(plan["stream"]), status, request)
+    elif "body_base64" in plan:
+        served = HTTPReply(status, parts=(_bytes_in(plan["body_base64"]),), verbatim=True)
     elif "body" in plan:
         served = _body(plan["body"], status, request)
     else:
-        served = _content(plan["content"], status, request)
+        served = _body(completion(assistant(plan["content"])), status, request)
 
-    return Step("given", served, "")
+    headers: dict[str, str] = plan.get("headers", {})
+    ending = WireEnding(plan.get("ending", WireEnding.WHOLE))
+    if not headers and ending is WireEnding.WHOLE:
+        return served
+
+    reply = render(served, sent_of(request), writer_of(request))
+    replaced = {name.lower() for name in headers}
+    kept = {name: text for name, text in reply.headers.items() if name.lower() not in replaced}
+    return replace(reply, headers={**kept, **headers}, ending=ending, verbatim=True)
+
+
+def _replayed(exchange: JSONObject, request: JSONObject) -> Served:
+    """Serve a recorded exchange again: its status, headers, bytes and ending."""
+    http = exchange["http"]
+    body = http.get("body")
+    if body is None and "body_base64" not in http:
+        return given_reply({"body": exchange.get("response"), "headers": http["headers"]}, request)
+
+    sent = _bytes_in(http["body_base64"]) if body is None else body.encode()
+    ending = WireEnding(http.get("ending", WireEnding.WHOLE))
+    kinds = (text for name, text in http["headers"].items() if name.lower() == "content-type")
+    if not next(kinds, "").startswith("text/event-stream"):
+        return HTTPReply(
+            http["status"], http["headers"], (sent,) if sent else (), ending, verbatim=True
+        )
+
+    _refuse_unasked(request)
+    return HTTPReply(http["status"], http["headers"], (sent,), ending, "chunked", verbatim=True)
+
+
+def _refuse_unasked(request: JSONObject) -> None:
+    if not request.get("stream"):
+        raise ScriptError('a given stream needs a request with {"stream": true}')
+
+
+def _sse(stream: JSON) -> str:
+    """Write events as they are sent; a text goes out as it is."""
+    if isinstance(stream, str):
+        return stream
+
+    events: list[Any] = stream if isinstance(stream, list) else []
+    return "".join(one if isinstance(one, str) else _sse_of(one) for one in events)
+
+
+def _sse_of(event: JSONObject) -> str:
+    kind = event.get("type")
+    name = f"event: {kind}\n" if isinstance(kind, str) else ""
+    return f"{name}data: {json.dumps(event, ensure_ascii=False)}\n\n"
 
 
 def _streamed(text: str, status: int, request: JSONObject) -> HTTPReply:
-    if not request.get("stream"):
-        raise ValueError('a given stream needs a request with {"stream": true}')
-
+    _refuse_unasked(request)
     writer = writer_of(request)
     events = tuple(writer.given_events(text))
-    return HTTPReply(status, writer.stream_headers, events, framing="chunked")
+    is_own = writer is CHAT_WRITER or not any(map(chunk_in, events))
+    return HTTPReply(status, writer.stream_headers, events, framing="chunked", verbatim=is_own)
 
 
 def _body(body: JSON, status: int, request: JSONObject) -> Served:
-    if isinstance(body, str):
-        return HTTPReply(status, {"Content-Type": "text/plain; charset=utf-8"}, (body.encode(),))
-    if status != HTTPStatus.OK:
-        return HTTPReply.json(status, body)
-
-    written_by = WRITERS.get(wire_of(body).name, CHAT_WRITER)
-    if written_by is CHAT_WRITER:
-        return body
-    if not request.get("stream"):
-        return HTTPReply.json(status, body)
-
     asked_by = writer_of(request)
-    parts: tuple[bytes, ...] = (written_by.wire.event_bytes(body),)
+    value = _json_in(body) if isinstance(body, str) else body
+    written_by = WRITERS.get(wire_of(value).name, CHAT_WRITER)
+    is_good_status = status == HTTPStatus.OK
+    is_whole = written_by is asked_by and not request.get("stream")
+
+    if isinstance(body, str) and (is_whole or not is_good_status or not isinstance(value, dict)):
+        kind = "text/plain; charset=utf-8" if value is None else "application/json"
+        return HTTPReply(status, {"Content-Type": kind}, (body.encode(),), verbatim=True)
+    if not is_good_status:
+        return replace(HTTPReply.json(status, value), verbatim=True)
+    if written_by is CHAT_WRITER:
+        return value
+    if not request.get("stream"):
+        return replace(HTTPReply.json(status, value), verbatim=True)
+
+    parts: tuple[bytes, ...] = (written_by.wire.event_bytes(value),)
     if written_by is asked_by:
-        parts = asked_by.stream(body, sent_of(request))
+        parts = asked_by.stream(value, sent_of(request))
 
-    return HTTPReply(status, asked_by.stream_headers, parts, framing="chunked")
+    return HTTPReply(status, asked_by.stream_headers, parts, framing="chunked", verbatim=True)
 
 
-def _content(content: JSON, status: int, request: JSONObject) -> Served:
-    return _body(completion(assistant(content)), status, request)
+def _json_in(text: str) -> JSON:
+    """Return the JSON in a text; None where it is not JSON, and for null."""
+    try:
+        value: JSON = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+    return value
+
+
+def _bytes_in(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ScriptError("body_base64 is not base64") from None
+
+
+def _own_texts(plan: JSONObject) -> Iterator[str]:
+    """Yield the texts in a reply that the model wrote: contents, and arguments of calls."""
+    value: Any = plan.get("response") if "http" in plan else plan.get("body", plan)
+    if isinstance(value, str):
+        value = _json_in(value)
+    if "stream" in plan:
+        value = assembled(_sse(plan["stream"]).encode("utf-8", "replace"))
+
+    pending: list[Any] = [value]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, dict):
+            texts = [one[name] for name in one.keys() & _TEXTS]
+            yield from (
+                text for text in texts if isinstance(text, str) and len(text) >= _LEAST_OWN_CHARS
+            )
+            pending += one.values()
+        elif isinstance(one, list):
+            pending += one

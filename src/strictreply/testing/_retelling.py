@@ -124,15 +124,19 @@ def _written(events: Iterable[JSON], before: bytes, after: bytes) -> bytes:
 
 def respelt(given: bytes) -> bytes:
     """Return an event that a user gives: a chunk of chat completions is spelt as the kit does."""
-    reader = CHAT.reader()
-    found = [*reader.feed(given), *reader.last()]
-    chunk = _given_chunk(found[0].data) if len(found) == 1 and not found[0].name else None
+    chunk = chunk_in(given)
     return given if chunk is None else event(chunk)
 
 
-def _given_chunk(data: Any) -> JSONObject | None:
+def chunk_in(given: bytes) -> JSONObject | None:
+    """Return the chunk of chat completions in an event that a user gives; None for another one."""
+    reader = CHAT.reader()
+    found = [*reader.feed(given), *reader.last()]
+    if len(found) != 1 or found[0].name:
+        return None
+
     try:
-        value = json.loads(data)
+        value = json.loads(found[0].data)
     except (ValueError, RecursionError):
         return None
 

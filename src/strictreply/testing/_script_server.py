@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
-from strictreply.testing._control import EXAMPLE_SCRIPT, ScriptControl
+from strictreply.testing._control import ScriptControl
 from strictreply.testing._given import given_in
 from strictreply.testing._probing.good_model import GoodModel
+from strictreply.testing._script_form import (
+    EXAMPLE_SCRIPT,
+    GOOD,
+    PlannedScript,
+    planned_script,
+)
 from strictreply.testing._scripts import DemandHints
 from strictreply.testing._server import LoopbackServer
 
@@ -16,8 +22,12 @@ class ScriptServer(LoopbackServer):
     """Serves valid replies on loopback, and what a test in any language asks for over HTTP.
 
     The first requests get the ``replies``, one each, under the HTTP ``status`` where one is given:
-    the body of a response as JSON, a stream of events, or else the text of a message. The other
-    parameters, and what is raised, are those of :class:`LoopbackServer`.
+    the body of a response as JSON, a stream of events, or else the text of a message. Or the server
+    follows a ``script``: an object of ``steps`` and ``then``, such as :func:`read_script` returns.
+    The other parameters are those of :class:`LoopbackServer`.
+
+    Raises ValueError for a script that is wrong, and for one beside replies; else what
+    :class:`LoopbackServer` raises.
     """
 
     example: ClassVar[str] = EXAMPLE_SCRIPT
@@ -27,18 +37,25 @@ class ScriptServer(LoopbackServer):
         self,
         replies: Iterable[str] = (),
         *,
+        script: Mapping[str, object] | None = None,
         status: int | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         log: Callable[[str], None] | None = None,
         patience: float = 30.0,
     ) -> None:
-        steps = [given_in(reply, status) for reply in replies]
+        planned = PlannedScript(tuple(given_in(reply, status) for reply in replies), GOOD)
+        if script is not None:
+            if planned.steps or status is not None:
+                raise ValueError("pass replies or a script, not both; a step has its own status")
+
+            planned = planned_script({**script})
+
         super().__init__(
             GoodModel(DemandHints()),
             host=host,
             port=port,
             log=log,
             patience=patience,
-            control=ScriptControl(steps=steps),
+            control=ScriptControl(script=planned),
         )

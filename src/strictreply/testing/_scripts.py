@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from strictreply import Contract, Invalid, Tool
 from strictreply.core import JSON, Dialects, JSONObject, decode, shape
 from strictreply.core.forms import SHAPING
 from strictreply.core.judging import callable_tools
 from strictreply.core.text import counted, printable
+from strictreply.testing._given import GivenStep, given_reply
 from strictreply.testing._server import LoopbackServer
 from strictreply.testing._serving import assembled, render, sent_of, writer_of
 from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
@@ -275,6 +276,25 @@ class Asked:
         return "\n".join(text for _, text in self.prompts if text not in before)
 
 
+ScriptStep: TypeAlias = Step | Mapping[str, object]
+"""A step of ``ok`` or ``faults``, or a reply that the user gives, as a script has it."""
+
+
+def _step_of(given: object) -> Step:
+    """Read a step; raise TypeError, or ValueError for a mapping, that says what to write."""
+    if isinstance(given, Step):
+        return given
+    if isinstance(given, Mapping):
+        return GivenStep.of(given)
+
+    name = getattr(given, "name", None)
+    advice = "take it from ok or faults, or give a reply: {'body': {…}}"
+    if callable(given) and name:
+        advice = f"call it: faults.{name}(…)"
+
+    raise TypeError(f"a script takes steps, not {type(given).__name__}; {advice}")
+
+
 class ScriptedModel:
     """Serves the steps of a script in order, one a request, and records every request.
 
@@ -284,37 +304,34 @@ class ScriptedModel:
     one of an app that never ends: when a fault in ``then`` was served ``max_requests`` times, or
     the conversation has as many turns of the model; ``looped`` is true from then on. The ids of
     calls are new in every reply.
+
+    A step may also be a mapping as a script of ``strictreply serve-script`` has it, which gives the
+    reply itself: ``{"body": …}``, ``{"stream": …}``, ``{"content": …}`` or a recorded exchange.
     """
 
     def __init__(
-        self, *steps: Step, then: Step | None = None, max_requests: int = MAX_REQUESTS
+        self, *steps: ScriptStep, then: ScriptStep | None = None, max_requests: int = MAX_REQUESTS
     ) -> None:
         self._lock = threading.Lock()
         self.script(*steps, then=then, max_requests=max_requests)
 
     def script(
-        self, *steps: Step, then: Step | None = None, max_requests: int = MAX_REQUESTS
+        self, *steps: ScriptStep, then: ScriptStep | None = None, max_requests: int = MAX_REQUESTS
     ) -> None:
         """Begin a new script, and forget what was asked before.
 
-        Raises TypeError for what is not a step, ValueError when ``max_requests`` is less than 1.
+        Raises TypeError for what is not a step, ValueError for a mapping that is none, and when
+        ``max_requests`` is less than 1.
         """
-        given: tuple[Any, ...] = steps if then is None else (*steps, then)
-        for step in given:
-            if not isinstance(step, Step):
-                name = getattr(step, "name", None)
-                advice = "take it from ok or faults"
-                if callable(step) and name:
-                    advice = f"call it: faults.{name}(…)"
-
-                raise TypeError(f"a script takes steps, not {type(step).__name__}; {advice}")
+        made = tuple(map(_step_of, steps))
+        last = None if then is None else _step_of(then)
 
         if max_requests < 1:
             raise ValueError("max_requests must be at least 1")
 
         with self._lock:
-            self._steps = steps
-            self._then = then
+            self._steps = made
+            self._then = last
             self._max_requests = max_requests
             self._requests: list[Asked] = []
             self._ids = CallIds()
@@ -330,7 +347,7 @@ class ScriptedModel:
             # An endless loop shows in how often a fault was served after the steps, or in the
             # model's turns so far.
             again = 0
-            if isinstance(self._then, Fault):
+            if isinstance(self._then, Fault | GivenStep):
                 again = beyond - 1
             elif self._then:
                 again = len(turns)
@@ -467,7 +484,8 @@ class ScriptedModel:
 
         for place, step in steps:
             says = f": a strict gate says {step.code}" if isinstance(step, Fault) else ""
-            lines.append(f"  {place}{'.' if isinstance(place, int) else ':'} {step.source}{says}")
+            source = abridged(step.source, 2_000)
+            lines.append(f"  {place}{'.' if isinstance(place, int) else ':'} {source}{says}")
 
         for request in self.requests:
             sent = counted(len(request.messages), "message")
@@ -505,7 +523,17 @@ def script_over(number: int, steps: int, most: int = 0) -> HTTPReply:
 
 
 def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
-    """Return what a step serves for a request, with ids that were not given out before."""
+    """Return what a step serves for a request, with ids that were not given out before.
+
+    A reply that the user gives keeps its ids.
+    """
+    if isinstance(step, GivenStep):
+        try:
+            return given_reply(step.plan, request)
+        except ValueError as error:
+            words = f"no step for this request: {error}"
+            return error_reply(400, words, code="step_not_made")
+
     if isinstance(step, Fault) and step.code.startswith("call.id_"):
         return deepcopy(step.served)  # its ids are what is wrong with it
 

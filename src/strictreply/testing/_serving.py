@@ -79,7 +79,7 @@ def render(served: Served, request: JSONObject, writer: BaseWriter = CHAT_WRITER
     A completion goes out plain or as events, as the request says.
     """
     if isinstance(served, HTTPReply):
-        return writer.over_http(served, request)
+        return served if served.verbatim else writer.over_http(served, request)
 
     response = writer.written(served, request)
     if not writer.is_streamed(request):

@@ -89,6 +89,8 @@ class HTTPReply:
     """Whether the last part is repeated until the client leaves; a serving bounds it."""
     error: ServedError | None = field(default=None, repr=False, compare=False)
     """The error in the body, which a writer spells as its API does; None for no error."""
+    verbatim: bool = field(default=False, repr=False, compare=False)
+    """Whether it is sent as it is over any API; else completions in it are translated."""
 
     @classmethod
     def json(cls, status: int, body: JSON, headers: Mapping[str, str] | None = None) -> HTTPReply:

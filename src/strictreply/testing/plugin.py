@@ -7,6 +7,7 @@ run where strictreply is installed: nothing heavy is imported before a fixture i
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
 MARK = "malformed"
 _SCRIPT = "llm_script"
-# The attribute of a failed run's report that holds its test, cause, code and fault, as JSON that
-# xdist brings over.
+# The attributes of a run's report that xdist brings over: its test, and of a failed one the harm,
+# the cause's key and words, the code and the place, as texts.
+_RAN = "strictreply_ran"
 _FOUND = "strictreply_found"
-MAX_LISTED = 6  # how many codes are listed of a cause, and of a code places
 _USED: pytest.StashKey[Any] = pytest.StashKey()
 
 
@@ -37,9 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark, and what gathers causes where the reports of all workers come together."""
-    if config.getoption("malformed") == "causes" and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Causes(), "strictreply-causes")
+    """Register the mark, and the summary where the reports of all workers come together."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Summary(config), "strictreply-summary")
     config.addinivalue_line(
         "markers",
         "malformed(tools=[...], kinds=..., names=..., place=..., request=..., then=...): "
@@ -131,6 +132,10 @@ def pytest_runtest_makereport(
     """
     report = yield
     model = item.stash.get(_USED, None)
+    script = getattr(item, "funcargs", {}).get(_SCRIPT)
+    if script is not None and call.when == "call":
+        vars(report)[_RAN] = item.nodeid.partition("[")[0]
+
     if model is not None and report.passed and call.when == "call" and model.looped:
         report.outcome = "failed"
         asked = len(model.requests)
@@ -142,37 +147,46 @@ def pytest_runtest_makereport(
         error = call.excinfo.value if call.excinfo else None
         report.sections.append(("strictreply", retold(model, error, item.nodeid)))
 
-        script = getattr(item, "funcargs", {}).get(_SCRIPT)
         if script is not None:
             cause = FailureCause.of(model, error)
-            found = [cause.harm.value, cause.key, item.nodeid.partition("[")[0]]
-            vars(report)[_FOUND] = [*found, cause.words, script.fault.code, script.spoiled]
+            found = [cause.harm.value, cause.key, cause.words]
+            vars(report)[_FOUND] = [*found, script.fault.code, script.spoiled]
 
     return report
 
 
-class _Causes:
-    """Reports one failure for each cause, and counts the others.
+class _Summary:
+    """Sums up the runs of marked tests; reports one failure for each cause, and counts the others.
 
     Failures of a marked test have the same cause when one change would fix them; the first of them
-    is the worst, and is reported.
+    is the worst, and is reported. With ``--malformed=all`` each failure is reported.
     """
 
-    def __init__(self) -> None:
-        self.found: dict[tuple[str, str, str], list[list[str]]] = {}
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._merges = config.getoption("malformed") == "causes"
+        self._ran: list[str] = []
+        self._found: dict[str, list[str]] = {}
+        self._first: dict[tuple[str, ...], str] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Make a further failure of the same cause a skipped test that names the first."""
-        if report.failed and (found := vars(report).get(_FOUND)):
-            harm, key, test, *reply = found
-            replies = self.found.setdefault((harm, key, test), [])
-            replies.append(reply)
+        test = str(vars(report).get(_RAN, ""))
+        if test:
+            self._ran.append(test)
 
-            if len(replies) > 1:
+        if report.failed and (found := vars(report).get(_FOUND)):
+            self._found[report.nodeid] = found
+            harm, key, _, _, spoiled = found
+            cause = (harm, key, test)
+            first = self._first.get(cause)
+            self._first.setdefault(cause, spoiled)
+
+            if self._merges and first is not None:
                 path, line, _ = report.location
-                words = f"the same cause as for {replies[0][2]}: it {harm}"
                 report.outcome = "skipped"
+                words = f"the same cause as for {first}: it {harm}"
                 report.longrepr = (path, (line or 0) + 1, words)
                 report.sections.clear()
 
@@ -185,29 +199,39 @@ class _Causes:
         return None
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """List the causes, the worst first, and by code the replies that each lets through."""
-        if not self.found:
+        """Print what was run, the causes of failures, and how to run the first one again."""
+        if not self._ran:
             return
 
+        from strictreply.testing._malformed_summary import (  # noqa: PLC0415
+            FailedRun,
+            causes_of,
+            summary,
+            whole_report,
+        )
         from strictreply.testing._steps import Harm  # noqa: PLC0415
 
-        terminalreporter.section("malformed replies, by cause")
-        ordered = sorted(self.found.items(), key=lambda one: Harm(one[0][0]).rank)
+        causes = causes_of(
+            FailedRun(nodeid, Harm(harm), *rest) for nodeid, (harm, *rest) in self._found.items()
+        )
+        # of one failure the summary says all, and running it again leaves the report of the others
+        path = self._report_path() if len(self._found) > 1 else None
+        if path is not None:
+            path.write_text(whole_report(causes), encoding="utf-8")
 
-        for (harm, _, test), replies in ordered:
-            terminalreporter.line(f"{harm}: {replies[0][0]}; {len(replies)} of {test}")
+        terminalreporter.section("malformed replies")
+        for line in summary(self._ran, causes, _relative(path)):
+            terminalreporter.line(line)
 
-            codes: dict[str, dict[str, None]] = {}
-            for _, code, spoiled in replies:
-                codes.setdefault(code, {})[spoiled] = None
+    def _report_path(self) -> Path | None:
+        """Return the file of the whole report, in pytest's cache; None where there is no cache."""
+        cache: pytest.Cache | None = getattr(self._config, "cache", None)
+        return cache.mkdir("strictreply") / "malformed.txt" if cache is not None else None
 
-            for code, all_spoiled in [*codes.items()][:MAX_LISTED]:
-                listed = ", ".join([*all_spoiled][:MAX_LISTED])
-                left = len(all_spoiled) - MAX_LISTED
-                more = f" and {left} more" if left > 0 else ""
-                terminalreporter.line(f"    {code}: {listed}{more}")
 
-            if len(codes) > MAX_LISTED:
-                terminalreporter.line(f"    and {len(codes) - MAX_LISTED} more codes")
+def _relative(path: Path | None) -> str:
+    if path is None:
+        return ""
 
-        terminalreporter.line("pytest --malformed=all reports each of them")
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -13,7 +13,15 @@ import pytest
 
 from strictreply.testing.probing import REPORT_FORMS
 from strictreply.testing.survival import FINDINGS, Baseline, ProbeOutcome
-from support.browser import Page, measured, needs_chromium, numbers, opened, picture
+from support.browser import (
+    SCHEMES,
+    Page,
+    measured,
+    needs_chromium,
+    numbers,
+    opened,
+    picture,
+)
 from support.testing.probing.reports import FULL, HOSTILE, SURVIVED
 
 html_page = REPORT_FORMS["html"]
@@ -126,3 +134,14 @@ def test_it_is_readable_on_a_phone_and_its_filters_filter(tmp_path: Path) -> Non
         kind = run.kind.name.lower()
         assert shown[f"only-harm-harm-{harm}"] == sum(one.harm is run.harm for one in FULL.findings)
         assert shown[f"only-kind-kind-{kind}"] == sum(one.kind is run.kind for one in FULL.findings)
+
+
+@pytest.mark.one_lane
+@needs_chromium
+@pytest.mark.parametrize("width", [700, 1100])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_no_column_is_cut_in_a_window(tmp_path: Path, scheme: str, width: int) -> None:
+    """At 1100 pixels, and in half a screen, every column is seen without scrolling sideways."""
+    option, paper = SCHEMES[scheme]
+    seen = measured(tmp_path, html_page(FULL), option, width=width)
+    assert (seen["wide"], seen["scrolls"], seen["paper"]) == ([], False, paper)

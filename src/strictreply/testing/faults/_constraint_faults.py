@@ -18,6 +18,8 @@ from strictreply.testing.faults._formats import (
     day_alone,
     day_first,
     day_in_words,
+    last_of_ipv6,
+    mapped_to_ipv6,
     on_no_day,
     units_as_clock,
     units_in_words,
@@ -377,10 +379,10 @@ ipv4_out_of_range: Entry = _format(
 )
 ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", ipv4="{}:8080".format)
 ipv6_for_ipv4: Entry = _format(
-    "An IPv6 address stands where an IPv4 address belongs.", ipv4=lambda _: "2001:db8::1"
+    "An IPv6 address stands where an IPv4 address belongs.", ipv4=mapped_to_ipv6
 )
 ipv4_for_ipv6: Entry = _format(
-    "An IPv4 address stands where an IPv6 address belongs.", ipv6=lambda _: "192.0.2.1"
+    "An IPv4 address stands where an IPv6 address belongs.", ipv6=last_of_ipv6
 )
 pointer_without_slash: Entry = _format(
     "A JSON Pointer does not begin with a slash.", json_pointer=without_slash

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from ipaddress import IPv4Address, IPv6Address
 
 from strictreply.testing._steps import CANARY
 
@@ -96,3 +97,13 @@ def without_slash(text: str) -> str:
     """Leave out the first slash of a JSON Pointer; one is made up where that leaves none."""
     rest = text[1:]
     return f"{CANARY}/0" if rest[:1] in {"", "/"} else rest
+
+
+def mapped_to_ipv6(text: str) -> str:
+    """Write an IPv4 address as the IPv6 address that stands for it."""
+    return f"::ffff:{IPv4Address(text)}"
+
+
+def last_of_ipv6(text: str) -> str:
+    """Write the last four bytes of an IPv6 address as an IPv4 address."""
+    return str(IPv4Address(int(IPv6Address(text)) & 0xFFFF_FFFF))

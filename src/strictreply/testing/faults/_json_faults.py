@@ -7,6 +7,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import partial
 from string import Template
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -116,14 +117,15 @@ _FULL_WIDTH = {ord("0") + digit: 0xFF10 + digit for digit in range(10)}
 def _spellings(value: JSON) -> dict[str, str]:
     """Spell one value in the ways of other languages.
 
-    A number, a word, a string or an array that has no such spelling stands there made up.
+    In place of a value of another type stands a made-up number, word, string or array.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    number = value if is_number else 7
+    number: Any = value if is_number else 7
     text = written(number)
     sign = "-" if text.startswith("-") else ""
     digits = text.removeprefix("-")
-    is_whole = isinstance(number, int) and not sign
+    magnitude = abs(number)
+    hexadecimal = f"0x{magnitude:X}" if isinstance(magnitude, int) else magnitude.hex()
     grouped = f"{number:_}"
 
     is_word = value is None or isinstance(value, bool)
@@ -132,11 +134,11 @@ def _spellings(value: JSON) -> dict[str, str]:
     return {
         "number": text,
         "zeros": f"{sign}0{digits}",
-        "plus": f"+{'7' if sign else text}",
-        "hex": f"0x{number:X}" if is_whole else "0x1F",
-        "bare": f"{sign}{digits[1:]}" if digits.startswith("0.") else ".5",
+        "plus": f"+{text}",
+        "hex": f"{sign}{hexadecimal}",
+        "bare": f"{sign}{_without_leading_digit(digits)}",
         "trailing": f"{text.partition('.')[0]}.",
-        "grouped": grouped if "_" in grouped else "1_000",
+        "grouped": grouped if "_" in grouped else f"{sign}0_{digits}",
         "wide": text.translate(_FULL_WIDTH),
         "python": str(value) if is_word else "True",
         "word": written(value)[:-1] if is_word else "tru",
@@ -144,6 +146,15 @@ def _spellings(value: JSON) -> dict[str, str]:
         "items": items or f'"{bare or CANARY}", 1',
         "array": f"[{items}" if items else f'["{bare or CANARY}"',
     }
+
+
+def _without_leading_digit(digits: str) -> str:
+    """Write a positive number with nothing before its point: 29.9 as .299e2."""
+    if digits.startswith("0."):
+        return digits[1:]
+
+    _, figures, exponent = Decimal(digits).as_tuple()
+    return f".{''.join(map(str, figures))}e{len(figures) + int(exponent)}"
 
 
 def _is_json(text: str) -> bool:

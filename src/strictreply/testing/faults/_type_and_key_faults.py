@@ -60,9 +60,20 @@ def _in_words(number: float) -> str:
 
 
 def _with_separators(spot: Spot) -> Values:
-    """Group the digits of the good number; a small one has none to group."""
+    """Group the digits of the good number; a small one has a decimal comma instead."""
     grouped = f"{spot.value:,}"
-    return [grouped if "," in grouped else "1,000"]
+    if "," in grouped:
+        return [grouped]
+
+    mantissa, *power = grouped.split("e")
+    fraction = mantissa.replace(".", ",") if "." in mantissa else f"{mantissa},0"
+    return ["e".join([fraction, *power])]
+
+
+def _number_in(spot: Spot) -> Values:
+    """Return the number that a good text spells, else a made-up one."""
+    spells = re.fullmatch(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?", spot.value)
+    return [json.loads(spot.value) if spells else 7]
 
 
 def _seconds_of(spot: Spot) -> Values:
@@ -234,7 +245,7 @@ number_as_text_with_unit: Entry = _number(
     "A number is written as a string with a unit.", [f"$written {CANARY}"]
 )
 number_with_separators: Entry = _number(
-    "A number is written as a string such as 1,000.", _with_separators
+    "A number is written as a string with a comma, such as 1,000.", _with_separators
 )
 number_in_words: Entry = _number(
     "A number is written in words.", lambda spot: [_in_words(spot.value)]
@@ -256,11 +267,7 @@ boolean_in_words: Entry = _boolean(
 number_for_boolean: Entry = _boolean(
     "A boolean is written as 1 or 0.", lambda spot: [int(spot.value)]
 )
-number_for_text: Entry = _typed(
-    "A number stands for a string.",
-    lambda spot: [one for one in (7, 7.5) if str(one) != spot.value],
-    "string",
-)
+number_for_text: Entry = _typed("A number stands for a string.", _number_in, "string")
 timestamp_for_date: Entry = _typed(
     "A date or a time is written as seconds since 1970.",
     _seconds_of,

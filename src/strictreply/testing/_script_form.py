@@ -1,0 +1,125 @@
+"""A script as JSON: what a step may be, over HTTP and in a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
+
+from strictreply.batch.lines import open_lines
+from strictreply.core import JSON, JSONObject
+from strictreply.schema import Schema
+from strictreply.testing._given import GIVEN, ScriptError, check, closed, read_form
+from strictreply.testing._steps import ReplyPlace
+from strictreply.testing.faults import entry_named
+
+GOOD: Final = "good"
+"""The step that is whatever good reply the request asks for."""
+EXAMPLE_SCRIPT = '{"steps": ["missing_required", {"call": "search"}], "then": "good"}'
+
+Plan: TypeAlias = "str | JSONObject"
+"""A step that was read: ``good``, or an object of one of the forms."""
+
+_NAME: JSON = {"type": "string", "maxLength": 200}
+_FORMS: Mapping[str, Schema] = {
+    "fault": closed("fault", fault=_NAME, tool=_NAME, at=_NAME, place=_NAME, args=True),
+    "call": closed("call", call={"anyOf": [_NAME, {"type": "null"}]}, args={"type": "object"}),
+    "answer": closed("answer", answer=True),
+    **GIVEN,
+}
+
+
+_STEP: JSON = {"type": ["string", "object"]}
+_SCRIPT_SCHEMA = closed("steps", steps={"type": "array", "items": _STEP}, then=_STEP)
+
+
+class PlannedScript(NamedTuple):
+    """The steps of a script, and what is served after them; None for an HTTP 400."""
+
+    steps: tuple[Plan, ...]
+    then: Plan | None
+
+
+def read_step(value: object, where: str = "") -> Plan:
+    """Read one step; raise ScriptError, its text beginning with ``where``, that says what to write.
+
+    A text is ``good``, or the name of a fault.
+    """
+    try:
+        return _read(value)
+    except ValueError as error:
+        raise ScriptError(f"{where}{error}") from None
+
+
+def _read(value: Any) -> Plan:
+    if value == GOOD:
+        return GOOD
+    if not isinstance(value, str | dict):
+        raise ScriptError("a step must be an object, or the name of a fault")
+
+    plan: JSONObject = {"fault": value} if isinstance(value, str) else value
+    if read_form(plan, _FORMS) == "fault":
+        entry_named(plan["fault"])
+
+    if (place := plan.get("place")) is not None and place not in get_args(ReplyPlace):
+        raise ScriptError(f"place must be one of {', '.join(get_args(ReplyPlace))}")
+
+    return plan
+
+
+def planned_script(value: Any) -> PlannedScript:
+    """Read an object of ``steps`` and ``then``; raise ScriptError that says what to write."""
+    check(_SCRIPT_SCHEMA, value, "script")
+    steps = tuple(read_step(step, f"steps.{index}: ") for index, step in enumerate(value["steps"]))
+    return PlannedScript(steps, read_step(value["then"], "then: ") if "then" in value else None)
+
+
+def read_script(path: str | Path) -> JSONObject:
+    """Read a script from a file, as ``POST /script`` and :class:`ScriptServer` take it.
+
+    The file has that object, or JSON lines with a step on each; a line ``{"then": step}`` at the
+    end is served after the others. Lines that :func:`record` wrote are steps too. Raises OSError,
+    and ValueError that names the line and says what to write.
+    """
+    lines = [(number, line) for number, line, _ in open_lines(Path(path))]
+    if not lines:
+        raise ScriptError("the file is empty; write a step on each line")
+
+    try:
+        whole: Any = json.loads(b"".join(line for _, line in lines))
+    except (ValueError, RecursionError):
+        return _read_lines(lines)
+
+    if isinstance(whole, list):
+        raise ScriptError('this is a list; write {"steps": […]}, or a step on each line')
+    if not (isinstance(whole, dict) and "steps" in whole):
+        return {"steps": [read_step(whole, "line 1: ")]}
+
+    planned_script(whole)
+    return whole
+
+
+def _read_lines(lines: Iterable[tuple[int, bytes]]) -> JSONObject:
+    steps: list[JSON] = []
+    script: JSONObject = {"steps": steps}
+
+    for number, line in lines:
+        where = f"line {number}: "
+        if "then" in script:
+            raise ScriptError(f'{where}nothing may follow {{"then": …}}')
+
+        try:
+            value: Any = json.loads(line)
+        except (ValueError, RecursionError):
+            raise ScriptError(
+                f'{where}it is not JSON; write {{"content": "…"}} for a text of the model, '
+                '{"stream": "data: …"} for a stream, {"body": "…"} for any other body'
+            ) from None
+
+        if isinstance(value, dict) and value.keys() == {"then"}:
+            script["then"] = read_step(value["then"], f"{where}then: ")
+        else:
+            steps.append(read_step(value, where))
+
+    return script
