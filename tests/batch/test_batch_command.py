@@ -470,7 +470,7 @@ def test_a_column_that_is_not_there(
 
 USAGE = [
     (["--out", "out.csv"], "must end in .jsonl or .parquet"),
-    (["--out", "in.jsonl"], "is the file of the rows"),
+    (["--out", "in.jsonl"], "the file of the rows"),
     (["--out", "no/out.jsonl"], "does not exist"),
     (["--request", "{"], "--request is not JSON"),
     (["--request", '{"temprature": 1}'], "no keyword 'temprature'"),
