@@ -197,7 +197,8 @@ def fields(value: object) -> JSONObject:
 
 def items(value: Any) -> list[Any]:
     """Return an array; for any other value an empty one."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    found: list[Any] = value if isinstance(value, list) else []
+    return found
 
 
 class Complaint(NamedTuple):
