@@ -349,7 +349,7 @@ class Pieces(http.AsyncByteStream, http.SyncByteStream):  # type: ignore[misc]
 
 
 class Wire:
-    """SDK clients over memory whose server gives these responses in turn, without end.
+    """SDK clients on an in-memory transport that gives these responses in turn, without end.
 
     A response is a body, or the events of a stream. ``bodies`` keeps the requests when it is a
     list; ``delay`` is awaited before a response of async clients; ``pick`` chooses a response by

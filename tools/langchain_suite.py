@@ -92,9 +92,9 @@ def server() -> Iterator[str]:
 
 
 class Model(ChatOpenAI):
-    """``ChatOpenAI`` over clients of ours, wrapped where the suites run on those.
+    """``ChatOpenAI`` with the suites' own clients, wrapped if the suites test wrapped ones.
 
-    ``root_client`` is what its structured output calls; it is not made where ``client`` is given.
+    Its structured output calls ``root_client``, which it does not make if ``client`` is given.
     """
 
     def __init__(self, **keywords: Any) -> None:

@@ -183,7 +183,7 @@ def _judged(
     following = step.request
     if following is not None and all(map(is_transport_fault, step.attempts)):
         # until a reply was corrected, repeat the caller's own request, without the members that a
-        # client of ours would add
+        # wrapped client would add
         following = row.request[row.member]
 
     return so_far(row.number, step), following, 0

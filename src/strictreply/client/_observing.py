@@ -92,7 +92,7 @@ class Observation:
             if sent is None:
                 self._sent = given(read)
             self._plan = self._planned(read)
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not fail the call
+        except Exception as error:  # noqa: BLE001 - a bug in strictreply must not fail the call
             self.failed(error)
 
         self._planning = time.monotonic() - self._begun
@@ -119,7 +119,7 @@ class Observation:
                     noted = self._tell(attempt)
                     if inspect.iscoroutine(noted):
                         noted.close()  # an async client whose task was cancelled
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not fail the call
+        except Exception as error:  # noqa: BLE001 - a bug in strictreply must not fail the call
             self.failed(error)
 
     async def ajudge(self, came: Brought) -> None:

@@ -151,7 +151,7 @@ def _refuse_infinite(value: object, path: str) -> None:
     """Raise NotJSON for NaN and infinities."""
     if not isinstance(value, float | Decimal) or math.isfinite(value):
         return
-    if value != value:  # noqa: PLR0124 - a signalling NaN of a Decimal is no float
+    if value != value:  # noqa: PLR0124 - float() rejects a signalling NaN of a Decimal
         raise NotJSON(path, "NaN")
 
     raise NotJSON(path, "Infinity" if value > 0 else "-Infinity")

@@ -172,7 +172,7 @@ class RoutingReason(StrEnum):
     AUTO_RETRY = "auto_retry"
     """The system asked for the same step again."""
     RETRY = "retry"
-    """The reply did not fit, and the agent is asked again."""
+    """The reply did not fit, and the agent retries."""
     ESCALATED = "escalated"
     """The error policy brings the fault to the person."""
     PERMISSION_DENIED = "permission_denied"
@@ -206,7 +206,7 @@ class RoutingReason(StrEnum):
     ABORTED = "aborted"
     """The person ended the run."""
     ASKED_AGAIN = "asked_again"
-    """The person's answer decides nothing, so the question is asked again."""
+    """The person's answer decides nothing, so the question is repeated."""
     CONTENT_LOOP = "content_loop"
     """The agent wrote words alone too often."""
 

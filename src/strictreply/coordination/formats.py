@@ -216,7 +216,7 @@ class ToolCallProcessor(_RankedProcessor):
         self._max_calls = max_calls
 
     def can_process(self, response: object) -> bool:
-        """Return whether a message has calls; an empty list is no call."""
+        """Return whether a message has calls; an empty list does not count."""
         return has_calls(response)
 
     def process(self, response: object) -> JSONObject | Invalid | None:

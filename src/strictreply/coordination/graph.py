@@ -102,7 +102,7 @@ class CycleLimit:
     """The most steps of a piece; 16 are five agents with a tool call each."""
 
     def __post_init__(self) -> None:
-        if self.repeats < 2 or self.longest < 1:  # noqa: PLR2004 - once is no repetition
+        if self.repeats < 2 or self.longest < 1:  # noqa: PLR2004 - one occurrence does not repeat
             raise ValueError("CycleLimit: repeats must be at least 2, longest at least 1")
 
     @property

@@ -182,7 +182,7 @@ class HumanKind(StrEnum):
     words: Words
     """The answers that decide, each with its decision."""
     otherwise: HumanDecision | None
-    """What any other text decides; None when the human is asked again."""
+    """What any other text decides; None if the question is repeated."""
     prompt: str
     """The default text of a request."""
 
@@ -400,7 +400,7 @@ def unworded(ledger: Sequence[JSONObject], interrupted: str | None) -> PendingHu
 def read_answer(
     kind: HumanKind, answer: str, *, words: Words | None = None
 ) -> HumanDecision | None:
-    """Return the decision of an answer; None if the human must be asked again.
+    """Return the decision of an answer; None if the question must be repeated.
 
     An answer is a decision's name, or exactly one of the words of its kind. ``words`` adds words or
     overrides them. Any other text means ``kind.otherwise``. A word inside a longer text never

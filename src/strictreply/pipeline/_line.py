@@ -198,8 +198,8 @@ def _changed(
 ) -> tuple[InvokeError, ...]:
     """Report the forbidden changes that a body made.
 
-    After the first step the request must not change (X15), and in the last step nothing but
-    ``built`` may (P40).
+    After the first step the request must not change (X15), and the last step may change only
+    ``built`` (P40).
     """
     if step is PipelineStep.REQUEST_HANDLER:
         return ()

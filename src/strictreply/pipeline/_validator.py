@@ -67,7 +67,7 @@ _CONTINUATION: Final = member_is("/type", AgentPipelineContextType.CLIENT_TOOL_C
 
 
 def _has_input(subject: RuleSubject) -> bool:
-    # Blank instructions are none (requirement P15).
+    # Blank instructions do not count (requirement P15).
     return is_present(subject[_INPUT[0]]) or any(has_entries(subject[path]) for path in _INPUT[1:])
 
 

@@ -63,8 +63,8 @@ _OPENING = (_IS_OBJECT, _IS_ARRAY)
 # The kinds of values, each without and with a following comma; an opening bracket has no comma.
 _PAIRS = [(kind, comma) for kind in range(_IS_END) for comma in (False, True)]
 _VALUES = [(kind, comma) for kind, comma in _PAIRS if not (comma and kind in _OPENING)]
-# Role, kind, and whether a comma follows, by the last group of _LEXEME that matched; 0 is none, 1
-# is a name.
+# Role, kind, and whether a comma follows, by the last group of _LEXEME that matched: 0 if no group
+# matched, 1 for a name.
 _LEXEMES = (
     (0, _IS_END, False),
     (0, _IS_END, False),

@@ -498,7 +498,7 @@ class IncrementalReader:
         elif char == '"':
             self._end_text()
         elif ord(char) in _SURROGATES:
-            raise _Stopped  # not an escape: whoever joins the pieces may make a whole pair of it
+            raise _Stopped  # not an escape: joined with the next piece it may be a whole pair
         else:
             self._fault(Code.JSON_SYNTAX)
 

@@ -73,9 +73,9 @@ def metered(work: Work) -> Generator[None, None, None]:
 
 
 def afford(units: int) -> bool:
-    """Count some units, and return whether they were left.
+    """Count some units, and return whether there were enough.
 
-    They are none outside of :func:`metered`, and none once they were used up.
+    Outside of :func:`metered` there always are; inside, there are not any once the work is spent.
     """
     if _METER.work is None or _METER.is_spent:
         return not _METER.is_spent

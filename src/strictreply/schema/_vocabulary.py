@@ -489,7 +489,7 @@ def either(words: Iterable[str], more: int = 0) -> str:
     every = list(dict.fromkeys(words))
     listed = _fitting(every, MAX_FORMS_CHARS)
     left = len(every) - len(listed) + more
-    if len(every) + more < 2:  # noqa: PLR2004 - one is no alternative
+    if len(every) + more < 2:  # noqa: PLR2004 - one needs no "or"
         return "".join(every)
 
     last = f"{left} more forms" if left else listed.pop()

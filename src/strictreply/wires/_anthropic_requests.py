@@ -316,7 +316,7 @@ def _written_choice(request: Request) -> JSONObject | None:
 
 
 def _is_given_up(request: Request, choice: Choice) -> bool:
-    """Return whether the API rejects a tool choice of ours together with manual thinking.
+    """Return whether the API rejects strictreply's tool choice together with manual thinking.
 
     It accepts only ``auto`` and ``none`` there (Anthropic, extended thinking with tool use).
     """

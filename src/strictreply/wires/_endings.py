@@ -100,7 +100,7 @@ ERRORS: Mapping[str, Code] = {
     "content_policy_violation": _FILTERED,  # OpenRouter, errors and debugging, 403; LiteLLM
     "data_inspection_failed": _FILTERED,  # Alibaba Model Studio, 400 (camel-ai/owl#432)
     "datainspectionfailed": _FILTERED,  # Alibaba DashScope, 400 (QwenLM/Qwen#938)
-    # DeepSeek, 400: its message, the code is no other (666ghj/BettaFish#108)
+    # DeepSeek, 400: its message; its code is not specific (666ghj/BettaFish#108)
     "content_exists_risk": _FILTERED,
     # SGLang, 400: its type, the message is the status alone (sgl-project/sglang#4300)
     "failed_to_parse_fc_related_info_to_json_format!": _CALL,

@@ -77,7 +77,7 @@ class _DurableTurn:
 
         self.settings = settings
         self.trial = TurnTrial(own_id)
-        # events are dropped: whoever wants to know of them may have died
+        # events are dropped: the process that listened to them may have died
         self.tools = ToolRunner(settings.policy, lambda _: None)
         self.store = MemorySessionStore() if request.before is None else request.before.store()
         # DBOS cancels it, at a step
