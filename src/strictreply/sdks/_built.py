@@ -1,23 +1,23 @@
-"""What an SDK builds of a client's state for a request, kept until that state changes.
+"""Requests that an SDK builds from a client's state, cached until that state changes.
 
-For each request the SDK makes the options, the headers, the URL and the timeouts anew, though the
-state that they are made of hardly ever changes: half of what a call costs. Its last step is to give
-the request to its HTTP client, in whose place stands an object of ours (``_bounds.py``). What the
-SDK makes is seen there, so nothing of how it makes it is repeated here.
+For each request the SDK builds the options, the headers, the URL and the timeouts again. This is
+half of what a call costs, though the state that they depend on hardly ever changes. As its last
+step the SDK gives the request to its HTTP client, which strictreply has replaced (``_bounds.py``).
+So strictreply sees the finished request, and does not repeat how the SDK builds it.
 
 =========  ====================================================================================
-kept       the request without its body, length and cookies (:class:`RequestTemplate`)
-by which   the path, whether a stream is wanted, the class of the call's own timeout: a few
-for        the state of the client and its HTTP client (:meth:`Templates.state_of`), and the options
-used       once a template has made a second request of the SDK exactly as the SDK made it: what
+cached     the request without its body, length and cookies (:class:`RequestTemplate`)
+key        the path, whether a stream is wanted, the class of the call's own timeout: a few
+valid for  the state of the client and its HTTP client (:meth:`Templates.state_of`), and the options
+used       after a template has made a second request of the SDK exactly as the SDK made it: what
            is new in each request, such as an idempotency key, is never sent twice
 dropped    at the first call after any of that state was set, changed or replaced
 =========  ====================================================================================
 
-Where the state is not plain (a function that returns the key, a class that was derived from the
-SDK's, a method that somebody replaced) there is no template, and the SDK makes each request. It
-also says what went wrong: it is told of each failure (:class:`Told`), and makes of it the
-error that it would have raised.
+If the state is not plain, there is no template, and the SDK builds each request. Examples are a
+function that returns the key, a class derived from the SDK's, and a replaced method. The SDK also
+reports errors: it gets each failure (:class:`Told`), and makes the exception that it would have
+raised.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ from strictreply.sdks._shapes import HttpClient, HttpRequest
 from strictreply.values._limits import JSONObject
 
 TIMEOUT_PARTS = ("connect", "read", "write", "pool")
-"""The parts of a timeout of an HTTP library."""
+"""The parts of a timeout in an HTTP library."""
 
 _READ_TIMEOUTS = ("x-stainless-read-timeout", "x-stainless-timeout")
-_OF_CALLERS = frozenset({"params", "extra_json"})  # options that a call has of its own
+_OF_CALLERS = frozenset({"params", "extra_json"})  # options that belong to a single call
 _SCALARS = frozenset({str, int, float, bool, NoneType})
 _FROZEN = _SCALARS | {frozenset}
 _NO_STATE = frozenset({"builtins", "abc", "typing"})  # modules of bases that make no request
 _values = methodcaller("values")
 
 State: TypeAlias = list[Any]
-"""What requests are made of, flat: the same when each part is the same object, or text."""
+"""What requests depend on, flat: equal if each part is the same object, or the same text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What came of a request: the HTTP client says it to the SDK, and sends nothing."""
+    """The result of a request that was sent: the HTTP client returns it to the SDK."""
 
     request: Any
     """The request that was sent."""
     came: Any
-    """The response, or the exception that came in its place."""
+    """The response, or the exception that was raised instead."""
 
     def again(self) -> object:
-        """Return what came, or raise it."""
+        """Return the response, or raise the exception."""
         came = self.came
         if not isinstance(came, Exception):
             return came
@@ -69,11 +69,11 @@ class Told:
         try:
             raise came
         finally:
-            # an error that held this frame would hold itself, and the request
+            # an error that refers to this frame would refer to itself, and to the request
             del came, self
 
     async def again_later(self) -> object:
-        """Return or raise what came."""
+        """Do as :meth:`again` does, for an async client."""
         return self.again()
 
 
@@ -82,16 +82,16 @@ class RequestTemplate:
     """A request as the SDK made it, without its body, length and cookies."""
 
     state: State
-    """What it was made of."""
+    """The state that it depends on."""
     options: JSONObject
-    """The options that it was made for, but for the timeout."""
+    """The options that it was made for, without the timeout."""
     like: Any
     """The request, with an empty body."""
     is_proven: bool = False
-    """Whether it has made a request exactly as the SDK made it."""
+    """Whether it has made a request exactly as the SDK does."""
 
     def over(self, call: PreparedPost) -> HttpRequest:
-        """Return the request of a call, with the cookies that the HTTP client now has."""
+        """Return the request of a call, with the present cookies of the HTTP client."""
         like = self.like
         cookies = call.http.cookies
         timeouts = {**like.extensions["timeout"]}
@@ -117,7 +117,7 @@ class RequestTemplate:
 
 
 class Templates:
-    """What is kept of the requests of one client: by path, kind of response and of timeout."""
+    """The cached requests of one client, by path, kind of response and kind of timeout."""
 
     __slots__ = ("_values", "kept")
 
@@ -128,7 +128,7 @@ class Templates:
     def state_of(self, client: object) -> State | None:
         """Return all that an SDK's client and its HTTP client read of themselves for a request.
 
-        None where some of it is not plain, or not their own.
+        None if some of it is not plain, or not their own.
         """
         http: Any = vars(client).get("_client")
         http_kind: Any = type(http)
@@ -144,7 +144,7 @@ class Templates:
         if changeable is None:
             return None
 
-        # the list of members is the same one for as long as nobody replaces a member
+        # the list of members stays the same object until a member is replaced
         state = [members, http.base_url, http.params, http.headers.encoding, *values]
         state += chain.from_iterable(http.headers.raw)
         for one in changeable:
@@ -157,18 +157,18 @@ class Templates:
 
 @dataclass(slots=True)
 class PreparedPost:
-    """A request that the SDK is to send: all that it is made of."""
+    """A request that the SDK is about to send, with all that it depends on."""
 
     client: Any
-    """The SDK's client, in the place of whose HTTP client stands an object of ours."""
+    """The SDK's client, whose HTTP client strictreply has replaced."""
     posted: JSONObject
-    """What the SDK's ``post`` is given."""
+    """The arguments of the SDK's ``post``."""
     http: Any
-    """The object of ours."""
+    """The replacement of the HTTP client."""
     state: State
-    """What else the request is made of."""
+    """The other state that the request depends on."""
     options: JSONObject
-    """The options, but for the timeout."""
+    """The options, without the timeout."""
     timeout: Any
     """The timeout of this call; None for the client's own."""
     body: bytes
@@ -176,12 +176,12 @@ class PreparedPost:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """By which a template is kept."""
+        """The key of the cached template."""
         headers = frozenset(self.options.get("headers", ()))
         return self.posted["path"], self.posted.get("stream"), type(self.timeout), headers
 
     def template(self) -> RequestTemplate | None:
-        """Return the template that is kept for such a call; None when there is none."""
+        """Return the cached template for such a call; None if there is none."""
         kept = self.client._templates.kept.get(self.key)
         if kept is None or kept.options != self.options:
             return None
@@ -191,7 +191,7 @@ class PreparedPost:
     def see(
         self, http: object, request: HttpRequest, *, stream: bool, given: Mapping[str, object]
     ) -> None:
-        """Look at what the SDK gives to its HTTP client: keep it as a template, or prove one."""
+        """Look at the request that the SDK gives to its HTTP client; store or prove a template."""
         ours: HttpClient = self.http
         if http is not ours or stream is not self._is_stream or given:
             return
@@ -224,25 +224,25 @@ class PreparedPost:
         return await self._by_sdk(came) if isinstance(came, Told) else came
 
     def _came(self, request: object) -> object:
-        """Send a request; return the response of a success, and what else came as Told."""
+        """Send a request; return a successful response, and anything else as Told."""
         try:
             response = self.http.send(request, stream=self._is_stream)
-        except Exception as error:  # noqa: BLE001 - the SDK says what it means
+        except Exception as error:  # noqa: BLE001 - the SDK decides what it means
             return Told(request, error)
 
         return response if response.is_success else Told(request, response)
 
     async def _came_later(self, request: object) -> object:
-        """Return what :meth:`_came` does."""
+        """Do as :meth:`_came` does, for an async client."""
         try:
             response = await self.http.send(request, stream=self._is_stream)
-        except Exception as error:  # noqa: BLE001 - the SDK says what it means
+        except Exception as error:  # noqa: BLE001 - the SDK decides what it means
             return Told(request, error)
 
         return response if response.is_success else Told(request, response)
 
     def _by_sdk(self, who: PreparedPost | Told) -> Any:
-        """Let the SDK make the request, and its HTTP client ask ``who`` when it is to send it."""
+        """Let the SDK build the request; its HTTP client calls ``who`` in place of sending it."""
         return called_with(exchange, who, partial(self.client.post, **self.posted))
 
     @property
@@ -251,13 +251,13 @@ class PreparedPost:
 
 
 exchange: ContextVar[PreparedPost | Told | None] = ContextVar("strictreply_request", default=None)
-"""The request that the SDK is sending: to be looked at, or sent already."""
+"""The request that the SDK is sending: to be inspected, or already sent."""
 
 
 def send_posted(client: Any, posted: JSONObject) -> object:
-    """Send what the SDK's ``post`` is given; return what it returns, or an awaitable of it.
+    """Send a request by the SDK's ``post``; return what ``post`` returns, or an awaitable of it.
 
-    ``client`` is the SDK's; its ``_templates`` are what is kept.
+    ``client`` is the SDK's; its ``_templates`` are the cache.
     """
     options = {**posted["options"]}
     is_own = "timeout" in options
@@ -276,7 +276,7 @@ def send_posted(client: Any, posted: JSONObject) -> object:
 
 
 def _without_body(request: HttpRequest, http: HttpClient) -> HttpRequest:
-    """Return a request with an empty body, and without what is of its body or of the cookies."""
+    """Return a request with an empty body, and without the headers of its body and cookies."""
     of_request: Any = type(request)
     of_headers: Any = type(request.headers)
     of_stream: Any = type(request.stream)
@@ -297,13 +297,13 @@ def _without_body(request: HttpRequest, http: HttpClient) -> HttpRequest:
 
 
 def _seen(request: HttpRequest) -> tuple[object, ...]:
-    """Return all that makes two requests the same one."""
+    """Return all parts by which two requests are compared."""
     headers = request.headers.raw
     return request.method, str(request.url), headers, request.content, request.extensions
 
 
 def _is_read(timeout: Any) -> bool:
-    """Return whether it is told what the SDK makes of a timeout."""
+    """Return whether it is known what the SDK makes of a timeout."""
     if type(timeout) in (int, float):
         return True
 
@@ -326,14 +326,14 @@ def _are_same(one: State, other: State) -> bool:
 
 
 def _is_same(part: object, other: object) -> bool:
-    # 1 and 1.0 are equal, and not the same in a header; some programs set the key at each call
+    # 1 and 1.0 are equal, but not the same in a header; some programs set the key at each call
     return part is other or (type(part) is type(other) is str and part == other)
 
 
 def _changeable_in(client: object) -> list[Mapping[str, object]] | None:
-    """Return what may change inside of the values of a client: headers, a query, parts of timeouts.
+    """Return what may change inside the values of a client: headers, a query, parts of timeouts.
 
-    None where a value is neither known nor a namespace or the HTTP client.
+    None if a value is neither known nor a namespace or the HTTP client.
     """
     found: list[Mapping[str, Any]] = []
     kind: Any = type(client)
@@ -374,13 +374,13 @@ def _names(kind: object) -> frozenset[str]:
 
 @cache
 def _namespaces(kind: type[object]) -> frozenset[str]:
-    """Return the names of the namespaces of a client: they are not state of it."""
+    """Return the names of the namespaces of a client: they are not part of its state."""
     found = ((name, vars(base)[name]) for base in kind.__mro__ for name in vars(base))
     return frozenset(name for name, value in found if isinstance(value, cached_property))
 
 
 def _own_members(*kinds: object) -> State | None:
-    """Return all members of classes; None where one of them is not of the class's own library.
+    """Return all members of classes; None if one of them is not of the class's own library.
 
     It is the same list until a member is replaced.
     """
@@ -395,15 +395,15 @@ def _own_members(*kinds: object) -> State | None:
 
 
 _judged: dict[tuple[Any, ...], tuple[State, bool]] = {}
-"""The members of the libraries' own classes, and whether all are their own."""
+"""The members of the libraries' own classes, and whether all of them belong to the library."""
 
 
 @cache
 def _dicts(kind: type, http_kind: type[object]) -> tuple[Mapping[str, object], ...]:
     """Return the members of the classes of a client and its HTTP client, and of their bases.
 
-    Nothing where one is not a library's own. A client of the SDK that is derived from another one
-    may read its state elsewhere: the one behind the module's functions reads its globals.
+    Empty if one class is not a library's own. A client that is derived from another one of the SDK
+    may read its state elsewhere: the client of the module's functions reads its globals.
     """
     sdk = sdk_of_clients(kind)
     if sdk is None or kind.__bases__[0].__module__ != f"{sdk.package}.{OF_CLIENTS}":
@@ -416,7 +416,7 @@ def _dicts(kind: type, http_kind: type[object]) -> tuple[Mapping[str, object], .
 
 
 def _is_own(member: object) -> bool:
-    """Return whether a member of a class is a library's own: its code, or nothing to be called."""
+    """Return whether a member of a class is a library's own code, or cannot be called."""
     if isinstance(member, property):
         return all(_is_own(one) for one in (member.fget, member.fset, member.fdel))
     if isinstance(member, classmethod | staticmethod):

@@ -1,4 +1,4 @@
-"""Our errors as instances of the SDK's own, too: a program that catches those catches ours."""
+"""strictreply's errors that are also the SDK's, so that a program that catches those works."""
 
 from __future__ import annotations
 
@@ -32,12 +32,16 @@ def as_sdks_too(
 ) -> CallFailed:
     """Return the same error as an instance of what the SDK would have raised, with its fields.
 
-    ``last`` is the response that came last, ``raised`` the error that came after it. When
-    ``raised`` is an error of the SDK, the result is of its class. A deadline becomes
-    ``APITimeoutError``, a content filter and a cut what ``parse`` raises, an exchange that was
-    broken off ``APIConnectionError``, any other refused reply ``APIResponseValidationError``, whose
-    ``response`` is None where another program read it. Without an SDK behind the client the error
-    stays as it is.
+    ``last`` is the last response, ``raised`` the error after it.
+
+    - If ``raised`` is an error of the SDK, the result is of its class.
+    - A deadline becomes ``APITimeoutError``.
+    - A content filter and a truncated reply become what ``parse`` raises for them.
+    - A broken connection becomes ``APIConnectionError``.
+    - Any other rejected reply becomes ``APIResponseValidationError``. Its ``response`` is None if
+      another program read it.
+
+    Without an SDK's client the error stays unchanged.
     """
     known = sdk_behind(transport.client)
     if known is None:
@@ -59,7 +63,7 @@ def as_sdks_too(
     if kind.__name__ in (known.cut_error, known.filtered_error):
         return _both(error, kind, {"completion": _completion(last, transport)})
 
-    # None where another program read the response
+    # None if another program read the response
     source: Any = None if last is None else last.source
     response = source.http_response if is_raw(source) else None
     request = _request(response, transport)
@@ -82,7 +86,7 @@ def as_sdks_too(
 
 
 def _request(response: object, transport: Transport) -> object:
-    """Return the request of a response, or one like it where another program read the response."""
+    """Return the request of a response, or one like it if another program read the response."""
     request = getattr(response, "request", None)
     if request:
         return request
@@ -93,9 +97,9 @@ def _request(response: object, transport: Transport) -> object:
 
 
 def _told(known: SDK, error: TransportFailed, transport: Transport, last: Sent) -> Any:
-    """Return the SDK's exception for the error in a response, as its status would have raised it.
+    """Return the SDK's exception for the error in a response, as for its status.
 
-    None when the response holds no error that names a status.
+    None if the response has no error that names a status.
     """
     status = error.status_code
     if status is None:
@@ -107,7 +111,7 @@ def _told(known: SDK, error: TransportFailed, transport: Transport, last: Sent) 
     source = last.source
     response: Any = source.http_response if is_raw(source) else None
 
-    # the SDK knows an error by the status of its response
+    # the SDK recognises an error by the status of its response
     kind: Any = known.http_type
     with_status = kind(
         status,
@@ -143,7 +147,7 @@ def _sdks_kind(known: SDK, error: CallFailed, last: Sent | None, raised: Excepti
 def _like_raised(error: CallFailed, raised: Any) -> CallFailed:
     both = _both(error, type(raised), vars(raised))
 
-    # what the HTTP library raised; not where it repeats what the server sent
+    # what the HTTP library raised, unless it repeats what the server sent
     cause = raised.__cause__
     is_repeating = any("ProtocolError" in base.__name__ for base in type(cause).__mro__)
     both.__cause__ = None if is_repeating else cause
@@ -154,7 +158,7 @@ def _completion(last: Sent | None, transport: Transport) -> object:
     if last is None or not isinstance(last.plain, dict):
         return None
     if transport.wire.draft_in(last.plain) is None:
-        return None  # an error of the API that says the same
+        return None  # an error of the API with the same meaning
 
     if last.is_stream:
         return sdk_for(transport.client).response_type(transport.door).model_construct(**last.plain)
@@ -174,7 +178,7 @@ def _both(error: CallFailed, kind: type, fields: dict[str, object]) -> CallFaile
 @cache
 def _class_of(ours: type[CallFailed], sdks: type) -> type[CallFailed]:
     def __reduce__(self: Any) -> object:  # noqa: N807 - it becomes the method of this name
-        # as ours alone: the SDK's fields hold live connections
+        # only as strictreply's class: the SDK's fields refer to live connections
         theirs = {*self._sdks, "_sdks"}
         alone = ours.__new__(ours)
         alone.args = self.args

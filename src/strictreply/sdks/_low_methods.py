@@ -1,7 +1,7 @@
 """The methods of the SDK's client that make a request of any path.
 
-All of the SDK's other methods come to them, and a namespace of the SDK that a program makes over a
-wrapped client does, too.
+All other methods of the SDK call them. So does a namespace of the SDK that a program makes with a
+wrapped client.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LowMethods:
     """The low methods of a wrapped client: guarded for the paths of the APIs."""
 
     def get(self, path: str, **given: object) -> object:
-        """Make a request; a stored reply that it brings is valid by the contract."""
+        """Make a request; if it returns a stored reply, that is valid by the contract."""
         return _made(self, "get", (path,), given)
 
     def post(self, path: str, **given: object) -> object:
@@ -46,15 +46,15 @@ class LowMethods:
         return _made(self, "request", (cast_to, options), given)
 
     def get_api_list(self, path: str, **given: object) -> object:
-        """Make a request for a page; one of stored replies is refused."""
+        """Make a request for a page; a page of stored replies is refused."""
         return _made(self, "get_api_list", (path,), given)
 
 
 class AsyncLowMethods:
-    """The same of a wrapped async client: the twin of :class:`LowMethods`."""
+    """The low methods of a wrapped async client, as in :class:`LowMethods`."""
 
     async def get(self, path: str, **given: object) -> object:
-        """Make a request; a stored reply that it brings is valid by the contract."""
+        """Make a request; if it returns a stored reply, that is valid by the contract."""
         return await _made(self, "get", (path,), given)
 
     async def post(self, path: str, **given: object) -> object:
@@ -74,12 +74,12 @@ class AsyncLowMethods:
         return await _made(self, "request", (cast_to, options), given)
 
     def get_api_list(self, path: str, **given: object) -> object:
-        """Make a request for a page; one of stored replies is refused."""
+        """Make a request for a page; a page of stored replies is refused."""
         return _made(self, "get_api_list", (path,), given)
 
 
 def stored_by(client: object, answer: object) -> object:
-    """Return a ``get`` whose stored reply is judged as one whose answer is of a class."""
+    """Return a ``get`` whose stored reply is judged by the class of its answer."""
 
     def get(path: str, **given: object) -> object:
         return _made(client, "get", (path,), given, answer)
@@ -88,7 +88,7 @@ def stored_by(client: object, answer: object) -> object:
 
 
 def answered_by(client: object, answer: object) -> object:
-    """Return a ``post`` whose reply is judged as one whose answer is of a class."""
+    """Return a ``post`` whose reply is judged by the class of its answer."""
 
     def post(path: str, **given: object) -> object:
         return _made(client, "post", (path,), given, answer)
@@ -97,7 +97,7 @@ def answered_by(client: object, answer: object) -> object:
 
 
 def judged_as(client: Any, keywords: JSONObject, answer: object) -> JSONObject:
-    """Return keywords whose answer is judged by a class, or by a type that is made of classes."""
+    """Return keywords that judge the answer by a class, or by a type that is made of classes."""
     if isinstance(answer, type):
         return keywords | {"response_format": answer}
 
@@ -108,7 +108,7 @@ def judged_as(client: Any, keywords: JSONObject, answer: object) -> JSONObject:
 def by_class(
     client: object, door: Door, keywords: JSONObject, answer: object
 ) -> tuple[JSONObject, Any]:
-    """Return keywords by which an answer is judged by its class, and the format that is sent."""
+    """Return keywords that judge an answer by its class, and the format that is sent."""
     keywords = settled(without_markers(keywords))
     asked = door.wire.read(keywords).format
     if door.without_format is not None:
@@ -157,13 +157,13 @@ def _made(
 def _made_beside(
     watch: SideJudge, client: Any, place: CallTarget, posting: Posting, answer: object
 ) -> object:
-    """Make a request in the client's own way, and let its reply be judged beside."""
+    """Make a request in the client's own way, and let ``watch`` judge its reply."""
     inner = client.unwrapped
     name = posting.method
     head = posting.head
     given = posting.given
     if outward.get() is inner:
-        # back from what somebody has put over the method: it is seen there
+        # it comes back from a patched low method, where the reply is observed
         return getattr(type(inner), name)(inner, *head, **given)
 
     door = sdk_for(inner).doors[place.path]
@@ -184,7 +184,7 @@ def _made_beside(
 
 
 def _read(client: object, path: str, posting: Posting, answer: object) -> JSONObject:
-    """Return the keywords by which the reply to a posted request is judged."""
+    """Return the keywords that judge the reply to a posted request."""
     keywords = posting.keywords(path)
     if answer is None:
         return keywords
@@ -193,7 +193,7 @@ def _read(client: object, path: str, posting: Posting, answer: object) -> JSONOb
 
 
 def _passed(inner: object, name: str, head: tuple[object, ...], given: JSONObject) -> object:
-    """Make a request that is not guarded, through what somebody has put over the low methods."""
+    """Make a request that is not guarded, with the low methods as a program has patched them."""
     if vars(inner).keys().isdisjoint(LOW_METHODS):
         return getattr(inner, name)(*head, **given)
     if outward.get() is inner:

@@ -1,4 +1,4 @@
-"""A request that a program makes by a low method of the SDK's client, such as ``post``."""
+"""A request that a program makes with a low method of the SDK's client, such as ``post``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strictreply.sdks._shapes import HttpResponse, RawResponse, SdkClient
 from strictreply.values._limits import JSONObject
 from strictreply.wires._server_events import is_events
 
-# The members of a posted request that mean something else as keywords of a call.
+# The members of a posted request that have another meaning as keywords of a call.
 _OF_CONTRACTS = frozenset(ContractKeywords.__annotations__) - {"tools"}
 _ASIDE = frozenset({"api", "answer", *OUR_KEYWORDS, *OPTIONS, *_OF_CONTRACTS})
 
@@ -39,17 +39,17 @@ _VERBS = {"get_api_list": "get"}
 """The HTTP methods of the low methods that are not named after them."""
 
 _UNANSWERED = frozenset({"head", "options", "delete"})
-"""The HTTP methods that bring no reply."""
+"""The HTTP methods that return no reply."""
 
 _VERSION = re.compile(r"v\d+\w*|openai")
 _NAMED_AFTER = frozenset({"deployments", "engines"})  # the next step of the path is a model's name
 
 Brings: TypeAlias = Literal["reply", "stored", "list"]
-"""What a request brings: the reply it asks for, one that is stored, or a page of stored ones."""
+"""What a request returns: a new reply, a stored reply, or a page of stored replies."""
 
 
 class CallTarget(NamedTuple):
-    """What a request brings, and the path of the namespace that it belongs to."""
+    """What a request returns, and the path of the namespace that it belongs to."""
 
     path: str
     brings: Brings
@@ -60,35 +60,35 @@ class Posting:
     """A request that a program makes by ``post`` or another low method of the SDK's client."""
 
     is_stored: ClassVar[bool] = False
-    """Whether the reply was made before, and is fetched."""
+    """Whether it fetches a reply that was made before."""
 
     client: Any
     """The SDK's client."""
     method: str
     """Name of the method that was called."""
     head: tuple[Any, ...]
-    """What the method was given by position."""
+    """The positional arguments of the method."""
     given: JSONObject
-    """What the method was given by name."""
+    """The keyword arguments of the method."""
     form: str | None = None
     """The form that the caller wants, as in :class:`CallForm`."""
     _options: JSONObject = field(default_factory=dict)
     """The options of the request."""
     _aside: JSONObject = field(default_factory=dict)
-    """The members of the body that mean something else as keywords of a call."""
+    """The members of the body that have another meaning as keywords of a call."""
 
     @property
     def _final(self) -> Any:
-        """The SDK's options of the whole request; None for a method that makes them itself."""
+        """The SDK's options of the whole request; None if the method makes them itself."""
         return self.head[1] if self.method == "request" else None
 
     def place(self) -> CallTarget | None:
-        """Return what this request brings; None for any request that brings no reply."""
+        """Return what this request returns; None if it returns no reply."""
         return _place_at(self)
 
     @property
     def verb(self) -> str:
-        """The HTTP method of the request, in small letters."""
+        """The HTTP method of the request, in lower case."""
         final = self._final
         if final is not None:
             return str(final.method).lower()
@@ -96,7 +96,7 @@ class Posting:
         return str(self.given.get("method", _VERBS.get(self.method, self.method))).lower()
 
     def head_for(self, known: Callable[[str], str]) -> tuple[object, ...]:
-        """Return what the method was given by position, with another address for its own."""
+        """Return the positional arguments of the method, with another address."""
         final = self._final
         if final is None:
             return (known(self.url), *self.head[1:])
@@ -162,17 +162,17 @@ class Posting:
         return dict(body)
 
     def _refused_query(self, door: Door) -> str:
-        """Return a parameter of the query with which no reply can be judged; empty for none."""
+        """Return a parameter of the query that makes judging impossible; empty if there is none."""
         return next(filter(self._asks_for, door.refused_queries), "")
 
     def _asks_for(self, name: str) -> bool:
-        """Return whether the query of the request names something."""
+        """Return whether the query of the request has a parameter."""
         return name in self.client._prepare_url(self.url).params or name in dict(
             self._options.get("params") or {}
         )
 
     def is_asked_with(self, query: Mapping[str, str]) -> bool:
-        """Return whether the query of the request, as it is given now, has these parameters."""
+        """Return whether the query of the request now has these parameters."""
         final = self._final
         options = dict(self.given.get("options") or {}) if final is None else vars(final)
         given: JSONObject = dict(self.client._prepare_url(self.url).params)
@@ -184,7 +184,7 @@ class Posting:
 
     @property
     def max_retries(self) -> int | None:
-        """How often the SDK would repeat the request; None where the client says it."""
+        """How often the SDK would repeat the request; None if the client decides."""
         said = self._options.get("max_retries")
         return said if type(said) is int else None
 
@@ -193,7 +193,7 @@ class Posting:
     ) -> object:
         """Make the request by its method of ``client``, once; return the raw response.
 
-        Where somebody stands in the way who looks at what the SDK would return, return that.
+        If the client is patched by code that inspects the SDK's result, return that result.
         """
         body = {name: value for name, value in request.items() if name not in OPTIONS}
         options = {option: request[name] for name, option in OPTIONS.items() if name in request}
@@ -225,7 +225,7 @@ class Posting:
     def _sent(
         self, client: SdkClient, door: Door, wanted: object, options: JSONObject, given: JSONObject
     ) -> object:
-        """Make the request for what is wanted, and return the raw response where it comes."""
+        """Make the request for the wanted type, and return the raw response if there is one."""
         if self._final is None:
             named = given | {"cast_to": wanted, "options": options}
             sent = getattr(client, self.method)(*self.head, **named)
@@ -296,7 +296,7 @@ class Posting:
         options = source._options
         fields = type(options).model_fields
         known = {name: value for name, value in self._options.items() if name in fields}
-        # the client of the raw response, which knows what became of its bytes
+        # the client of the raw response, which knows how its bytes were read
         made = source._client._process_response(
             cast_to=self._wanted(),
             options=options.model_copy(update=known),
@@ -307,8 +307,7 @@ class Posting:
         )
         if self.form is not None or not sdk_for(self.client).is_observing(self.client):
             return made
-
-        # sent with the header of a raw response, which its caller did not ask for
+        # sent with the header of a raw response, which its caller did not request
         return _opened_later(made) if inspect.isawaitable(made) else _opened(made)
 
 
@@ -317,17 +316,17 @@ async def _opened_later(made: Awaitable[object]) -> object:
 
 
 def _opened(made: object) -> object:
-    """Return what is in a raw response of the SDK; anything else as it is."""
+    """Return the content of a raw response of the SDK, and anything else unchanged."""
     return object_in_raw(made) if is_raw(made) else made
 
 
 @dataclass(slots=True)
 class Stored(Posting):
-    """A request for a stored reply, made once, before what came is judged.
+    """A request for a stored reply, which is sent before the reply is judged.
 
-    ``answer`` is the class that the caller parses the answer into, ``path`` that of the namespace
-    it belongs to. ``came`` is the raw response, or
-    the exception that came in its place.
+    - ``answer``: the class that the caller parses the answer into.
+    - ``path``: the path of the namespace that it belongs to.
+    - ``came``: the raw response, or the exception that was raised instead.
     """
 
     is_stored = True
@@ -337,7 +336,7 @@ class Stored(Posting):
     is_async: bool = False
 
     def send(self, *_: object, **__: object) -> object:
-        """Return what came, or raise it."""
+        """Return the raw response, or raise the exception."""
         return self._came_later() if self.is_async else self._came()
 
     async def _came_later(self) -> object:
@@ -350,7 +349,7 @@ class Stored(Posting):
 
     @property
     def is_stream(self) -> bool:
-        """Whether the events of a stream came, or were asked for."""
+        """Whether the response is a stream of events, or the request was for one."""
         if not is_raw(self.came):
             return False
 
@@ -359,12 +358,12 @@ class Stored(Posting):
 
 
 def _is_readable(kind: object) -> bool:
-    """Return whether what the SDK makes of a response for a class can be read as JSON."""
+    """Return whether the SDK's result for a class can be read as JSON."""
     return kind is object or (isinstance(kind, type) and issubclass(kind, BaseModel))
 
 
 def _place_at(posting: Posting) -> CallTarget | None:
-    """Return what a request brings by its address, however that is spelled."""
+    """Return what a request returns, by its address in any spelling."""
     client = posting.client
     verb = posting.verb
     try:
@@ -379,7 +378,7 @@ def _place_at(posting: Posting) -> CallTarget | None:
         brings: Brings = "list" if verb == "get" else "reply"
         return None if verb in _UNANSWERED else CallTarget(path, brings)
 
-    # one step behind the path of the API is the id of a stored reply, the next what is done with it
+    # after the path of the API come the id of a stored reply, then an action on it
     *before, last = steps or ("",)
     if (path := _path_at(sdk, tuple(before), base, posting, is_below=True)) is not None:
         is_posted = sdk.doors[path].posts_stored and verb not in _UNANSWERED
@@ -400,10 +399,10 @@ def _path_at(
     *,
     is_below: bool = False,
 ) -> str | None:
-    """Return the path of the namespace whose address ends with these steps, or has them below it.
+    """Return the path of the namespace whose address ends with these steps, or is above them.
 
-    ``base`` is the path of the client's address. Of several namespaces of one API the query of the
-    request says which, else it is the usual one.
+    ``base`` is the path of the client's address. If an API has several namespaces, the query of the
+    request decides; otherwise it is the usual one.
     """
     found: str | None = None
     for path, door in sdk.doors.items():
@@ -424,7 +423,7 @@ def _path_at(
 
 
 def _is_root(steps: tuple[str, ...]) -> bool:
-    """Return whether a path is one under which servers have an API, and no resource of theirs."""
+    """Return whether servers have an API under a path, and no resource of their own."""
     if not steps or _VERSION.fullmatch(steps[-1]):
         return True
 

@@ -1,6 +1,6 @@
 """The guarded methods of the SDK.
 
-Its raw and streaming forms call ``create`` or ``parse``, so guarding these two guards them all.
+The SDK's raw and streaming forms call ``create`` or ``parse``, so these two guard them all.
 """
 
 from __future__ import annotations
@@ -49,33 +49,35 @@ FORMS = frozenset({"with_raw_response", "with_streaming_response"})
 """The members of clients and namespaces whose methods return a raw response."""
 
 _OWN = frozenset({"create", "parse", "stream", "completions", *FORMS})
-"""The members of a namespace of the SDK that are ours, or made of what is ours."""
+"""The members of a namespace of the SDK that strictreply replaces or derives."""
 
 Held: TypeAlias = Literal["guarded", "refuses", "unguarded", "passes"]
-"""What becomes of a call of a method.
+"""How a call of a method is handled.
 
-Its reply is judged; it raises; it brings what a model wrote, and nothing judges it; or it brings no
-reply of a model.
+- ``guarded``: its reply is judged.
+- ``refuses``: it raises.
+- ``unguarded``: it returns what a model wrote, without a judgement.
+- ``passes``: it returns no reply of a model.
 """
 
 _REPLIES = frozenset({"create", "parse", "stream", "tool_runner", "retrieve", "update", "cancel"})
-"""The methods of a guarded namespace that bring a reply, made now or stored."""
+"""The methods of a guarded namespace that return a new or a stored reply."""
 
 _WEBSOCKET_URL = "websocket_base_url"
 _MAX_NESTED = 6
 Call: TypeAlias = Callable[[Wire, JSONObject, CallForm, AnswerFormat | None], Any]
-"""Makes a guarded call of keywords, with a format of the answer (None: the contract's own).
+"""Makes a guarded call with keywords and a format of the answer (None: the contract's own).
 
 It returns the response, or an awaitable of it.
 """
 
 Beside: TypeAlias = Callable[[], SideJudge | None]
-"""Returns what judges the next call beside it; None where its reply is enforced."""
+"""Returns the judge that observes the next call; None if its reply is enforced."""
 
 
 @cache
 def class_over(ours: Any, kind: type) -> type:
-    """Return the class of a wrapped client that is an instance of a class of the SDK's, too."""
+    """Return the class of a wrapped client that is also an instance of the SDK's class."""
     copied = {name: getattr(ours, name) for name in ("__init__", "copy", "with_options")}
     members: dict[str, object] = {
         name: _like_the_sdks(one, getattr(kind, name)) for name, one in copied.items()
@@ -105,13 +107,13 @@ def class_over(ours: Any, kind: type) -> type:
 
 
 def _close_nothing(wrapped: object) -> None:
-    """Keep a wrapped client that is gone from closing the client inside, which may be used on."""
+    """Stop a deleted wrapped client from closing the client inside, which may still be used."""
 
 
 class _Kept:
-    """A method that stays where somebody puts another one into the state of the client.
+    """A method that stays in effect when a program stores another one in the client's state.
 
-    That one is called by it: it stands in the client inside, which shares the state.
+    It calls that other one, which is also in the client inside, because both share the state.
     """
 
     def __init__(self, function: FunctionType) -> None:
@@ -125,7 +127,7 @@ class _Kept:
 
 
 class _KeptNamespace:
-    """A namespace of a wrapped client, in the place of that in the state of the client inside."""
+    """A namespace of a wrapped client, in place of the one in the state of the client inside."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -143,7 +145,7 @@ class _KeptNamespace:
 class _Withheld:
     """An attribute that tells the SDK what it cannot do with a wrapped client.
 
-    Where nothing is enforced, it is that of the client inside.
+    If nothing is enforced, it is the attribute of the client inside.
     """
 
     def __init__(self, name: str, value: object) -> None:
@@ -158,9 +160,9 @@ class _Withheld:
 
 
 class _Over:
-    """A member that the SDK makes over a client once, made over the wrapped client.
+    """A member that the SDK makes once for a client, made for the wrapped client.
 
-    In the state that both clients share there may be one that is made over the client inside.
+    The state that both clients share may also have one that was made for the client inside.
     """
 
     def __init__(self, name: str, make: Callable[[object], object]) -> None:
@@ -183,8 +185,8 @@ class _Over:
 class _WebsocketUrl:
     """The address of websockets, which each connection of the SDK reads from its client.
 
-    A connection of the Responses API is refused, also of a resource that was made over the wrapped
-    client by hand: that reads nothing else which only it reads.
+    A connection of the Responses API is refused here, because a resource that a program made by
+    hand with the wrapped client reads no other attribute that only it reads.
     """
 
     def __get__(self, instance: Any, owner: object) -> object:
@@ -207,7 +209,7 @@ class _WebsocketUrl:
 class Namespaces:
     """``chat``, ``beta`` and ``responses`` of a wrapped client.
 
-    They are kept, so that what is patched in them stays.
+    They are cached, so that what a program patches in them stays.
     """
 
     def __init__(
@@ -218,9 +220,9 @@ class Namespaces:
         beside: Beside,
         origin: Namespaces | None = None,
     ) -> None:
-        """Hold the namespaces of ``wrapped`` around ``client``.
+        """Store the namespaces of ``wrapped`` around ``client``.
 
-        In a copy, what was patched in the namespaces of ``origin`` counts, too.
+        A copy also gets what was patched in the namespaces of ``origin``.
         """
         self._client = client
         self._sdk = sdk_for(client)
@@ -233,30 +235,30 @@ class Namespaces:
         self.forms: dict[str, Any] = {}
 
     def _is_beside(self) -> bool:
-        """Return whether nothing is enforced now: what cannot be judged passes."""
+        """Return whether nothing is enforced now, so that what cannot be judged passes."""
         wrapped: Any = self._wrapped
         is_beside: bool = wrapped._is_beside  # noqa: SLF001
         return is_beside
 
     def transport(self, path: str) -> Transport:
-        """Return the way to the namespace at a path; raise TypeError when the client has none."""
+        """Return the transport of the namespace at a path; raise TypeError if there is none."""
         if path not in self.transports:
             self.transports[path] = Transport(self._client, path)
 
         return self.transports[path]
 
     def way_to(self, wire: Wire, path: str | None = None) -> Transport:
-        """Return the way to a namespace of an API; None for the path of its usual one.
+        """Return the transport of a namespace of an API; None for the path of its usual one.
 
-        Raises what :meth:`transport` does.
+        Raises TypeError if the client has no such namespace.
         """
         return self.transport(path or self._sdk.path_of(wire))
 
     def made(self, path: str, /, **keywords: object) -> Any:
         """Make one guarded call of the namespace at a path.
 
-        A call that is already ours, on its way through what somebody has put over ``create``, is
-        sent.
+        A call that strictreply already guards, and that comes back through a patched ``create``,
+        is sent.
         """
         transport = self.transport(path)
         if passing.get() is transport:
@@ -277,7 +279,7 @@ class Namespaces:
         return name in self._sdk.names_inside("")
 
     def kept(self, name: str) -> object:
-        """Return a namespace; it is made anew when that of the client inside was replaced."""
+        """Return a namespace; make it again if the one of the client inside was replaced."""
         inner = getattr(self._client, name)
         made_of, made = self._made.get(name, (None, None))
         if made_of is not inner:
@@ -287,7 +289,7 @@ class Namespaces:
         return made
 
     def _over(self, path: str, inner: object) -> object:
-        """Return a namespace like one of the client inside, with the guarded ones in it."""
+        """Return a namespace like one of the client inside, with guarded members in it."""
         door = self._sdk.doors.get(path)
         if door is not None and sdk_of(inner) is None:
             refused = _refused_of_others(self._sdk, path)
@@ -325,9 +327,9 @@ class Namespaces:
         return self._like(inner, mixed, **state)
 
     def patched_create(self, wire: Wire) -> object:
-        """Return what somebody has put in the place of the ``create`` of an API.
+        """Return what a program has put in place of the ``create`` of an API.
 
-        None when nobody has.
+        None if it was not replaced.
         """
         name, *inside = self._sdk.path_of(wire).split(".")
         resource = self._made.get(name, (None, None))[1]
@@ -342,14 +344,14 @@ class Namespaces:
     def _like(self, inner: object, kind: type | None = None, **ours: object) -> object:
         """Return a namespace of the SDK's own class, or of a ``kind`` derived from it.
 
-        Our state is in its attributes ``_strictreply_…``.
+        strictreply's state is in its attributes ``_strictreply_…``.
         """
         made: Any = object.__new__(type(inner) if kind is None else kind)
 
         kept = {name: value for name, value in vars(inner).items() if name not in _OWN}
         state = {f"_strictreply_{name}": value for name, value in ours.items()}
         if sdk_behind(self._client) is not None:
-            # who calls the SDK's own function with this namespace is guarded, too
+            # a caller of the SDK's own function with this namespace is guarded, too
             held = [name for name in LOW_METHODS if f"_{name}" in kept]
             kept |= {f"_{name}": getattr(self._wrapped, name) for name in held}
 
@@ -358,7 +360,7 @@ class Namespaces:
 
 
 def _has_our_create(resource: object) -> bool:
-    """Return whether the ``create`` of a namespace of ours is still the one that we gave it."""
+    """Return whether strictreply's ``create`` of a namespace was not replaced."""
     if isinstance(resource, _Namespace):
         return resource.create is resource._ours.get("create")  # noqa: SLF001
 
@@ -369,7 +371,7 @@ def _has_our_create(resource: object) -> bool:
 def _mixed(
     mixin: type[object], kind: type[object], refused: tuple[tuple[str, str], ...] = ()
 ) -> type:
-    """Derive a class of namespaces with guarded methods, and some that refuse."""
+    """Derive a class of namespaces with guarded methods, and some that raise."""
     members: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
     ours = {name: getattr(mixin, name) for name in ("create", "parse", "stream", "tool_runner")}
     ours |= {name: _refusing(words, getattr(kind, name, None)) for name, words in refused}
@@ -382,7 +384,7 @@ def _mixed(
 
 @cache
 def _refusing_class(kind: type[object], words: str) -> type:
-    """Derive a class of namespaces all of whose methods for replies refuse."""
+    """Derive a class of namespaces in which every method that returns replies raises."""
     members: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
     for name in (*_REPLIES, "connect"):
         refuse = _refusing(words, getattr(kind, name, None))
@@ -395,9 +397,9 @@ def _refusing_class(kind: type[object], words: str) -> type:
 
 def _refusing(words: str, sdks: Callable[..., object] | None = None) -> Callable[..., object]:
     def refuse(*given: Any, **named: object) -> object:
-        """Raise NotImplementedError, which names the guarded way.
+        """Raise NotImplementedError, which names the guarded method.
 
-        Where nothing is enforced, the SDK's own function is called.
+        If nothing is enforced, call the SDK's own function.
         """
         wrapped = vars(given[0]).get("_client") if given else None
         if sdks is not None and getattr(wrapped, "_is_beside", False):
@@ -409,14 +411,14 @@ def _refusing(words: str, sdks: Callable[..., object] | None = None) -> Callable
 
 
 def _like_the_sdks(function: Callable[..., object], sdks: Callable[..., object]) -> FunctionType:
-    """Return a function that calls ours, with the signature and the documentation of the SDK's.
+    """Return a function that calls ours, with the SDK's signature and docstring.
 
-    It does not lead to the SDK's function, which is not guarded.
+    It has no reference to the SDK's function, which is not guarded.
     """
     shape = _calling(function)
     names = getattr(inspect.unwrap(sdks), "__globals__", function.__globals__)
 
-    # with the names of the SDK's module, where its annotations are looked up
+    # with the globals of the SDK's module, because its annotations are looked up there
     made = FunctionType(shape.__code__, names, function.__name__, None, shape.__closure__)
     update_wrapper(made, sdks)
     vars(made).pop("__wrapped__")
@@ -440,7 +442,7 @@ def _calling(function: Callable[..., object]) -> Any:
 
 @with_hints(ON_CLIENTS)
 class _Guarded:
-    """What the guarded methods of both twins share."""
+    """What the guarded methods of the sync and the async class share."""
 
     _strictreply_call: Call
     _strictreply_beside: Beside
@@ -463,7 +465,7 @@ class _Guarded:
         is_class = isinstance(wanted, type) and issubclass(wanted, BaseModel)
         is_whole = keywords.keys() >= door.needed and door.foreign.isdisjoint(keywords)
         if is_class or not is_whole:
-            # the SDK says what is wrong, where it knows
+            # let the SDK report the error, if it detects one
             sent_by(super().create, keywords)  # type: ignore[misc]
             raise TypeError(f"{transport.path}.create() cannot take these keywords together")
 
@@ -508,11 +510,11 @@ class _Guarded:
     def _made_beside(
         self, watch: SideJudge, name: str, keywords: JSONObject, answer: object
     ) -> object:
-        """Call the client's own method; an ``answer`` of a class is judged by that."""
+        """Call the client's own method; an ``answer`` class judges its answer."""
         transport = self._strictreply_transport
         door = transport.door
         if watch.is_judged:
-            # an iterator is read by us and by the SDK
+            # an iterator would be read twice: by strictreply and by the SDK
             keywords = settled(keywords)
 
         sent = without_ours(keywords)
@@ -529,10 +531,10 @@ class _Guarded:
         return method_beside(watch, transport.client, transport.path, name, sent)
 
     def _judging(self, keywords: JSONObject) -> object:
-        """Return this namespace, for a stream whose answer is of a class one that knows the class.
+        """Return a namespace for a stream that knows the class of its answer, if there is one.
 
-        The SDK parses the text into that class: also that of a stored reply, whatever was asked for
-        when it was made.
+        The SDK parses the text into that class. It does so for a stored reply, too, even if that
+        reply was requested with another class.
         """
         door = self._strictreply_transport.door
         answer = keywords.get(door.answer_keyword)
@@ -549,9 +551,9 @@ class _Guarded:
         return made
 
     def _judging_each(self, keywords: JSONObject) -> object:
-        """Return this namespace, for runs whose answers are of a class one that knows the class.
+        """Return a namespace for the SDK's runner that knows the class of its answers, if any.
 
-        The SDK's runner calls ``create`` of the client, and parses the text into that class.
+        The runner calls ``create`` of the client, and parses the text into that class.
         """
         transport = self._strictreply_transport
         answer = keywords.get(transport.door.answer_keyword)
@@ -571,12 +573,12 @@ class GuardedMethods(_Guarded):
     def create(self, **keywords: object) -> object:
         """Make one call; the response is valid by the contract.
 
-        Takes the keywords ``contract``, ``policy`` and ``steering``, too.
+        Also takes the keywords ``contract``, ``policy`` and ``steering``.
         """
         return self._created(keywords)
 
     def parse(self, **keywords: object) -> object:
-        """Make one call; what is parsed in the response is what was judged."""
+        """Make one call; the response contains the parsed reply that was judged."""
         return self._parsed(keywords)
 
     def stream(self, **keywords: object) -> object:
@@ -585,20 +587,20 @@ class GuardedMethods(_Guarded):
         return super(GuardedMethods, held).stream(**keywords)  # type: ignore[misc]
 
     def tool_runner(self, **keywords: object) -> object:
-        """Return the SDK's runner of tools, each of whose replies is valid by the contract."""
+        """Return the SDK's tool runner; each of its replies is valid by the contract."""
         held = self._judging_each(keywords)
         return super(GuardedMethods, held).tool_runner(**keywords)  # type: ignore[misc]
 
 
 class GuardedAsyncMethods(_Guarded):
-    """The same of a wrapped async client: the twin of :class:`GuardedMethods`."""
+    """The methods of a wrapped async client, as in :class:`GuardedMethods`."""
 
     async def create(self, **keywords: object) -> object:
         """Make one call; the response is valid by the contract."""
         return await self._created(keywords)
 
     async def parse(self, **keywords: object) -> object:
-        """Make one call; what is parsed in the response is what was judged."""
+        """Make one call; the response contains the parsed reply that was judged."""
         return await self._parsed(keywords)
 
     def stream(self, **keywords: object) -> object:
@@ -607,18 +609,18 @@ class GuardedAsyncMethods(_Guarded):
         return super(GuardedAsyncMethods, held).stream(**keywords)  # type: ignore[misc]
 
     def tool_runner(self, **keywords: object) -> object:
-        """Return the SDK's runner of tools, each of whose replies is valid by the contract."""
+        """Return the SDK's tool runner; each of its replies is valid by the contract."""
         held = self._judging_each(keywords)
         return super(GuardedAsyncMethods, held).tool_runner(**keywords)  # type: ignore[misc]
 
 
 def without_ours(keywords: JSONObject) -> JSONObject:
-    """Return the keywords of a call without those that are ours."""
+    """Return the keywords of a call without strictreply's own."""
     return {name: value for name, value in keywords.items() if name not in OUR_KEYWORDS}
 
 
 def _is_class(wanted: object) -> bool:
-    """Return whether the class of an answer is given, or a type that is made of classes."""
+    """Return whether an answer is given as a class, or as a type that is made of classes."""
     return isinstance(wanted, type) or get_origin(wanted) is not None
 
 
@@ -640,9 +642,9 @@ class _With:
 
 
 def _form(keywords: JSONObject) -> str | None:
-    """Take the form in which the SDK's own wrappers want the response out of the headers.
+    """Remove the form of the response that the SDK's wrappers want from the headers; return it.
 
-    None when they want a completion.
+    None if they want a completion.
     """
     headers = keywords.get("extra_headers")
     if not headers:
@@ -656,9 +658,9 @@ def _form(keywords: JSONObject) -> str | None:
 
 
 class _Namespace:
-    """A namespace of a client that is not the SDK's, with some members replaced by ours.
+    """A namespace of a client that is not the SDK's, with some members replaced by guarded ones.
 
-    Of a guarded one ``refused`` are the methods that would bring a reply unchecked.
+    ``refused`` are the methods of a guarded namespace that would return an unchecked reply.
     """
 
     def __init__(
@@ -673,7 +675,7 @@ class _Namespace:
         self._is_beside = is_beside
 
     def __getattr__(self, name: str) -> Any:
-        """Pass everything else through but what would give an unchecked completion."""
+        """Return any other member, unless it would return an unchecked completion."""
         if name.startswith("__"):
             raise AttributeError(name)
         if name in self._refused and not self._is_beside():
@@ -684,12 +686,12 @@ class _Namespace:
 
 
 def no_door(path: str, way: str) -> str:
-    """Return what is said of a member of a client that is not the SDK's: ``way`` is guarded."""
+    """Return the message about a member of a client that is not the SDK's; ``way`` is guarded."""
     return f"{path} of this client cannot be guarded; call {way}.create()"
 
 
 def _refused_of_others(sdk: SDK, path: str) -> frozenset[str]:
-    """Return the methods for replies of a namespace that is not the SDK's, but for ``create``."""
+    """Return the methods for replies, except ``create``, of a namespace that is not the SDK's."""
     return frozenset({*FORMS, *_REPLIES, *sdk.refused_in(path)}) - {"create"}
 
 
@@ -720,7 +722,7 @@ def guarded(client: object) -> dict[str, Held]:
         found |= _each_in(inner, is_open, "unguarded") | _each_in(inner, refused, "refuses")
         return found
 
-    # for the paths of the APIs; any other path passes
+    # guarded for the paths of the APIs; any other path passes
     found |= dict.fromkeys(LOW_METHODS, "guarded")
     found["get_api_list"] = "refuses"
     found["delete"] = "passes"
@@ -737,7 +739,7 @@ def guarded(client: object) -> dict[str, Held]:
 
 
 def _of_others(client: object) -> dict[str, Held]:
-    """Return how the methods of guarded namespaces that are not the SDK's own are treated."""
+    """Return how a client that is not the SDK's treats the methods of its guarded namespaces."""
     sdk = sdk_for(client)
     found: dict[str, Held] = {}
     for path in sdk.doors:
@@ -753,7 +755,7 @@ def _of_others(client: object) -> dict[str, Held]:
 
 
 def _each_in(client: object, paths: Iterable[str], held: Held) -> dict[str, Held]:
-    """Return the same for each path that leads to a member of a client."""
+    """Return the same treatment for each path that leads to a member of a client."""
     return {path: held for path in paths if member_at(client, path) is not None}
 
 

@@ -1,9 +1,9 @@
-"""Calls that are made in a client's own way, and what they bring, seen beside.
+"""Observe calls that are made in a client's own way, and what they return.
 
-The request is the one that the client itself sends, with its own retries; what it returns or raises
-is handed on as it is. The body of a response is seen where the SDK takes it in
-(``_process_response``); that of a stream piece by piece, as its caller reads it. Where somebody has
-replaced a method of the client, what that returns is seen.
+The client itself sends the request, with its own retries. What it returns or raises is passed on
+unchanged. The body of a response is observed in the SDK's ``_process_response``; a stream is
+observed piece by piece, as its caller reads it. If a program has replaced a method of the client,
+the result of the replacement is observed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from strictreply.values._limits import JSONObject
 from strictreply.wires._wire import Wire
 
 CHUNK_BYTES = 256
-"""About how many bytes the event of a chunk has that came as an object."""
+"""The estimated bytes of a chunk's event, for chunks that are objects."""
 
 LOW_METHODS = ("get", "post", "put", "patch", "request", "get_api_list")
 """The low methods that are guarded for the paths of the APIs."""
@@ -40,7 +40,7 @@ outward: ContextVar[Any] = ContextVar("strictreply_outward", default=None)
 
 
 class SideJudge(Protocol):
-    """Judges what one call brings, beside it; none of its methods raises an Exception."""
+    """Judges what one call returns, without changing it; its methods raise no Exception."""
 
     @property
     def is_judged(self) -> bool:
@@ -49,7 +49,7 @@ class SideJudge(Protocol):
 
     @property
     def most_bytes(self) -> int:
-        """The bytes of a stream that are kept to be judged."""
+        """The bytes of a stream that are stored for judging."""
         ...
 
     def asks(
@@ -61,64 +61,64 @@ class SideJudge(Protocol):
     ) -> None:
         """Read what a request of a namespace demands, before it is sent.
 
-        ``sent`` has its members, and ``keywords`` returns those to read; None for the same.
+        ``sent`` has its members. ``keywords`` returns the members to read; None for the same.
         """
         ...
 
     def fetches(self, wire: Wire, path: str, stored: Stored) -> None:
-        """Judge a stored reply of a namespace, by what it says of its request."""
+        """Judge a stored reply of a namespace, by the request that it contains."""
         ...
 
     def judge(self, came: Brought) -> None:
-        """Take what a call has brought."""
+        """Judge what a call has returned."""
         ...
 
     async def ajudge(self, came: Brought) -> None:
-        """Take what a call of an async client has brought."""
+        """Judge what a call of an async client has returned."""
         ...
 
     def failed(self, error: Exception) -> None:
-        """Take a fault of ours, by which nothing can be judged."""
+        """Record a fault in strictreply that makes judging impossible."""
         ...
 
 
 class Received(NamedTuple):
-    """A response of an HTTP library, as a raw response of an SDK has it."""
+    """A response of an HTTP library, with the members of an SDK's raw response."""
 
     http_response: HttpResponse
 
 
 @dataclass(slots=True)
 class Brought:
-    """What one call in a client's own way has brought."""
+    """What one call in a client's own way has returned."""
 
     watch: SideJudge
-    """Takes it when all of it is there."""
+    """Gets it when it is complete."""
     wants_stream: bool = False
-    """Whether the request asks for a stream."""
+    """Whether the request is for a stream."""
     http: HttpResponse | None = None
-    """The response; None where it was not seen."""
+    """The response; None if it was not observed."""
     value: object = None
-    """What the client returned, where no response was seen."""
+    """What the client returned, if no response was observed."""
     pieces: list[Any] = field(default_factory=list[Any])
     """The bytes, or the chunks, of a stream."""
     is_stream: bool = False
-    """Whether the pieces are what came."""
+    """Whether the pieces are the response."""
     is_ended: bool = False
     """Whether a stream was read to its end."""
     is_too_large: bool = False
-    """Whether more came than is kept."""
+    """Whether the stream was larger than the limit."""
     error: BaseException | None = None
-    """What was raised; None for nothing."""
+    """The exception that was raised; None if there is none."""
     decoder: Callable[[], object] | None = None
-    """Makes the decoder of a cloud whose streams are no events of text; None for any other."""
+    """Makes the decoder of a cloud whose streams are not text events; None for any other."""
     _size: int = 0
-    """The bytes, or the chunks, that came of a stream so far."""
+    """The bytes, or the chunks, of a stream so far."""
     _is_taken: bool = False
     """Whether it was judged."""
 
     def source(self, *, is_events: bool) -> object:
-        """Return the response in a form that a transport reads: as events, or as a whole."""
+        """Return the response in a form that a transport reads: as events, or complete."""
         if self.http is None:
             return iter(self.pieces) if self.is_stream else self.value
         if not self.is_stream and not is_events:
@@ -141,7 +141,7 @@ class Brought:
         return Received(made)
 
     def keep(self, piece: Any) -> None:
-        """Keep a piece of a stream, as far as it is to be judged."""
+        """Store a piece of a stream, up to the limit."""
         if self._is_taken:
             return
 
@@ -153,11 +153,11 @@ class Brought:
             self.pieces.append(piece)
 
     def seen(self, response: object) -> None:
-        """Take the response that the SDK has received."""
+        """Store the response that the SDK has received."""
         self.http = response if is_http(response) else None
 
     def take(self, given: Any) -> Any:
-        """Take what a call returned, and return it; a stream is judged when it is over."""
+        """Return what a call returned, and judge it; a stream is judged at its end."""
         is_to_come = self._is_seen_later(given)
         if not is_to_come:
             self.judge()
@@ -172,7 +172,7 @@ class Brought:
             self.error = error
             await self.ajudge()
             raise
-        except BaseException as error:  # the task is cancelled: nothing is awaited any more
+        except BaseException as error:  # the task is cancelled: nothing more may be awaited
             self.error = error
             self.judge()
             raise
@@ -184,7 +184,7 @@ class Brought:
         return _observed(given, self) if is_to_come and self.http is None else given
 
     def _is_seen_later(self, given: Any) -> bool:
-        """Return whether the reply is read later, False where a fault of ours leaves it unseen."""
+        """Return whether the reply is read later; False if a bug in strictreply hides it."""
         try:
             return self._is_to_come(given)
         except Exception as error:  # noqa: BLE001 - the members of any object may raise anything
@@ -193,7 +193,7 @@ class Brought:
             return False
 
     def _is_to_come(self, given: Any) -> bool:
-        """Return whether the reply is read later, by the caller; then it is seen on its way."""
+        """Return whether the caller reads the reply later; then it is observed as it is read."""
         if self.http is None:
             held = given.http_response if is_raw(given) else getattr(given, "response", None)
             self.http = held if is_http(held) else None
@@ -214,7 +214,7 @@ class Brought:
         return True
 
     def judge(self) -> None:
-        """Let what came be judged, once."""
+        """Judge the result, once."""
         if not self._is_taken:
             self._is_taken = True
             try:
@@ -232,15 +232,15 @@ class Brought:
                 self._let_go()
 
     def _let_go(self) -> None:
-        """Hold nothing of what came: an error leads to its frames, and these to this."""
+        """Drop all references to the result: an error refers to its frames, and these to this."""
         self.pieces = []
         self.http = self.value = self.error = None
 
 
 class _ObservedBody(OuterBody):
-    """A body that is seen as it is read, and judged when it is closed.
+    """A body that is observed as it is read, and judged when it is closed.
 
-    It is sync or async as the body behind it.
+    It is sync or async, like the body inside.
     """
 
     def __init__(self, behind: object, came: Brought) -> None:
@@ -283,9 +283,9 @@ class _ObservedBody(OuterBody):
 
 
 class _ObservedChunks:
-    """The chunks of a client that is not the SDK's, seen as they are read.
+    """The chunks of a client that is not the SDK's, observed as they are read.
 
-    All other members are those of its own stream, an instance of whose class it is.
+    All other members are those of its own stream, and it is an instance of that stream's class.
     """
 
     def __init__(self, behind: object, came: Brought) -> None:
@@ -293,7 +293,7 @@ class _ObservedChunks:
         self._came = came
         self._pieces: Any = None
 
-    @property  # type: ignore[misc]  # a class is an attribute like any other to isinstance
+    @property  # type: ignore[misc]  # to isinstance a class is an ordinary attribute
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
         return type(self._behind)
 
@@ -387,7 +387,7 @@ class AsyncObservedChunks(_ObservedChunks):
 
 
 def _observed(given: object, came: Brought) -> object:
-    """Return the chunks of a client that is not the SDK's, to be seen as they are read."""
+    """Return the chunks of a client that is not the SDK's, to be observed as they are read."""
     kind = AsyncObservedChunks if hasattr(given, "__aiter__") else ObservedChunks
     return kind(given, came)
 
@@ -403,9 +403,9 @@ def _is_chunks(given: object) -> bool:
 def called_beside(
     watch: SideJudge, client: object, call: Callable[[Any], Any], *, wants_stream: bool
 ) -> Any:
-    """Make a call in a client's own way, and return or raise what that does.
+    """Make a call in a client's own way, and return or raise its result.
 
-    ``call`` is given the client to make it by.
+    ``call`` gets the client to use.
     """
     is_replaced = not getattr(client, "__dict__", {}).keys().isdisjoint(LOW_METHODS)
     if not watch.is_judged:
@@ -430,7 +430,7 @@ def called_beside(
 
 
 def method_beside(watch: SideJudge, inner: object, path: str, name: str, sent: JSONObject) -> Any:
-    """Call a method of a client's own namespace, and return or raise what that does."""
+    """Call a method of a client's own namespace, and return or raise its result."""
 
     def call(client: Any) -> Any:
         resource = namespace_over(member_at(inner, path), inner, client)
@@ -440,9 +440,9 @@ def method_beside(watch: SideJudge, inner: object, path: str, name: str, sent: J
 
 
 def namespace_over(resource: Any, inner: object, client: object) -> Any:
-    """Return a namespace of the SDK's like one of the client ``inner``, over ``client``.
+    """Return a namespace like one of the client ``inner``, made for ``client``.
 
-    One that is not the SDK's, or whose methods were replaced, is returned as it is.
+    A namespace that is not the SDK's, or whose methods were replaced, is returned unchanged.
     """
     if client is inner or sdk_of(resource) is None or is_patched(resource):
         return resource
@@ -461,9 +461,9 @@ def namespace_over(resource: Any, inner: object, client: object) -> Any:
 
 
 def _seeing(client: Any, came: Brought) -> Any:
-    """Return a client over the state of one of the SDK's, which shows what it receives.
+    """Return a client with the state of an SDK's client that reports what it receives.
 
-    Any other client is returned as it is.
+    Any other client is returned unchanged.
     """
     if sdk_behind(client) is None:
         return client
@@ -484,17 +484,17 @@ def _seeing(client: Any, came: Brought) -> Any:
 
 
 class _Quiet:
-    """Keeps a class from hearing of one that is derived from it."""
+    """Stops a class from running its hook for a derived class."""
 
     def __init_subclass__(cls) -> None:
         """Do nothing."""
 
     def __del__(self) -> None:
-        """Close nothing: the client inside goes on."""
+        """Do not close the client inside, which stays in use."""
 
 
 class _Inside:
-    """A member that a client makes once, of the client inside: it would be kept in the state."""
+    """A member that a client makes once, read from the client inside: the state would keep it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -508,7 +508,7 @@ class _Inside:
 
 @cache
 def _seeing_class(kind: Any) -> type:
-    class SeeingClient(_Quiet, kind):  # type: ignore[misc]  # a class that is only known here
+    class SeeingClient(_Quiet, kind):  # type: ignore[misc]  # its base is only known here
         __slots__ = ("came_of_call", "client_inside")
         came_of_call: Brought
         client_inside: Any
@@ -524,10 +524,10 @@ def _seeing_class(kind: Any) -> type:
 
     chained = getattr(kind, "_build_middleware_chain", None)
     if chained is not None:
-        # the SDK keeps a chain, whose end is the client that it was made for
+        # the SDK caches a chain that ends in the client that it was made for
         setattr(SeeingClient, "_middleware_chain", property(chained))  # noqa: B010
 
-    # held in the class as it is, so that it is no method of it
+    # a static method, because the class must return it unbound
     decoded = own_decoder(kind)
     if decoded is not None:
         SeeingClient.own_decoder = staticmethod(decoded)

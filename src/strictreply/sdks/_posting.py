@@ -1,6 +1,6 @@
-"""What the SDK's ``create`` would post, byte for byte, made past its type-driven transform.
+"""What the SDK's ``create`` would post, byte for byte, without its slow transform by types.
 
-The SDK's responses are made anew here, too.
+It also rebuilds the SDK's responses.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ OBSERVED_FORM = "raw"
 
 
 class Form(str):
-    """A value of that header that is ours: it says that ``post`` is called for a raw response.
+    """A value of that header that strictreply sets: ``post`` is called for a raw response.
 
-    What is sent is the text, nothing when it is empty.
+    The text is what is sent; if it is empty, the header is not sent.
     """
 
     __slots__ = ()
@@ -54,12 +54,12 @@ class Form(str):
 OUR_KEYWORDS = frozenset({"contract", "policy", "steering", "max_retries", "deadline"})
 
 IDS = ("_request_id", "_workspace_id")
-"""What the SDK's objects have of their request; a raw response tells it without the ``_``."""
+"""The ids of their request that the SDK's objects have; a raw response has them without ``_``."""
 
 MAX_PLAIN_NODES = 2_000_000
 """How many values of a request are examined.
 
-A request with more of them, or one that contains itself, takes the SDK's own way.
+A request with more of them, or one that contains itself, is sent by the SDK's own ``create``.
 """
 
 OPTIONS = {
@@ -73,15 +73,15 @@ OPTIONS = {
 Each is given with the option of the SDK's ``post`` that it becomes.
 """
 
-_MAX_FORMS = 256  # sets of keywords for which it is kept how ``create`` posts them
+_MAX_FORMS = 256  # sets of keywords for which the arguments of ``post`` are cached
 
-# Lists of tools whose text is kept: those of the contracts in use, and of narrowed requests.
+# Lists of tools whose text is cached: those of the contracts in use, and of narrowed requests.
 _MAX_TEXTS = 8
 _as_text = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 _SENDING = frozenset({"delete", "get", "get_api_list", "patch", "post", "put", "request"})
 
-# The methods that are given what is sent before it is encoded.
+# The methods that get what is sent before it is encoded.
 _READING = frozenset({"_build_request", "_build_headers"})
 _STR = frozenset({str})
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -96,12 +96,12 @@ def is_raw(source: object) -> TypeGuard[RawResponse]:
 
 
 def is_http(response: object) -> TypeGuard[HttpResponse]:
-    """Return whether something is a response of an HTTP library that is known."""
+    """Return whether something is a response of a known HTTP library."""
     return type(response).__module__.partition(".")[0] in HTTP_LIBRARIES
 
 
 def form_in(headers: Mapping[str, Any]) -> tuple[str | None, JSONObject]:
-    """Return the form that headers ask for, None when they ask for none, and the other headers."""
+    """Return the form that headers request, None if they request none, and the other headers."""
     form = None
     others = {}
     for name, value in headers.items():
@@ -128,16 +128,16 @@ def with_form(options: Mapping[str, Any], form: str | None) -> JSONObject:
 
 @lru_cache(maxsize=64)
 def _bare_options(sdk: SDK, path: str) -> object:
-    """Return the SDK's options of a request, as a raw response of it holds them."""
+    """Return the SDK's options of a request in the form that its raw responses have."""
     return sdk.named("_models", "FinalRequestOptions").construct(method="post", url=path)
 
 
 @dataclass(slots=True)
 class Answering:
-    """Makes the SDK's raw response of what a request for a response of the HTTP library returned.
+    """Makes the SDK's raw response of the HTTP library's response to a request.
 
-    ``form`` is what the caller wants of it, ``stream_cls`` the class of the stream, if the request
-    asks for one.
+    ``form`` is the form that the caller wants. ``stream_cls`` is the class of the stream, if the
+    request is for a stream.
     """
 
     client: Any
@@ -147,12 +147,12 @@ class Answering:
     form: str | None = None
     """The form that the caller wants, as in :class:`CallForm`."""
     is_stream: bool = False
-    """Whether the request asks for a stream."""
+    """Whether the request is for a stream."""
     stream_cls: Any = None
-    """The class of the stream; None when the request asks for none."""
+    """The class of the stream; None if the request is not for one."""
 
     def raw(self, sent: object) -> Any:
-        """Return the raw response, read unless it is a stream; anything else as it came."""
+        """Return the raw response, read unless it is a stream; return anything else unchanged."""
         if inspect.isawaitable(sent):
             return self._araw(sent)
 
@@ -196,7 +196,7 @@ class Answering:
                 asked: Any = sent
                 asked._cast_to = kind
 
-            # an older SDK's newer kind is read by coroutines
+            # coroutines read the newer kind of an older SDK
             newer = sdk.named("_response", "BaseAPIResponse")
             if self.is_stream or not isinstance(sent, newer) or type(sent) is raw_type:
                 return sent
@@ -213,7 +213,7 @@ class Answering:
 
 
 def _http_in(sent: object) -> HttpResponse | None:
-    """Return the HTTP response that is what came, or is in it; None when there is none."""
+    """Return a value if it is an HTTP response, or the HTTP response in it; None otherwise."""
     if is_http(sent):
         return sent
 
@@ -222,24 +222,24 @@ def _http_in(sent: object) -> HttpResponse | None:
 
 @dataclass(slots=True)
 class ReceivedResponse:
-    """What the SDK's own object for a response is made of, without the request it answers."""
+    """The parts of the SDK's own object for a response, without its request."""
 
     kind: Any
     """The SDK's class of the object."""
     validated: Callable[[Any, bytes], Any] | None
-    """Makes the object of the body; None where the SDK has nothing for it."""
+    """Makes the object of the body; None if the SDK has no such function."""
     content: bytes
     """The body of the response."""
     ids: Mapping[str, str | None]
-    """What the provider calls the request, by the attributes of the object that say it."""
+    """The provider's ids of the request, by the attributes of the object."""
     made: Any = None
-    """The object, once it was made; None until then."""
+    """The object; None until it was made."""
 
     @classmethod
     def of(cls, door: Door, raw: object) -> ReceivedResponse | None:
-        """Return what is in a raw response of the SDK.
+        """Return the parts of a raw response of the SDK.
 
-        None for anything else, and where the SDK itself has to parse it.
+        None for anything else, and if only the SDK itself can parse it.
         """
         sdk = sdk_of(raw)
         source: Any = raw
@@ -268,9 +268,9 @@ class ReceivedResponse:
         return cls(kind, door.validated, source.http_response.content, _ids(source))
 
     def valid(self) -> object:
-        """Return a response that is valid in every type, in a fraction of the SDK's time.
+        """Return the object of a response in which every type is valid, faster than the SDK.
 
-        None where that cannot be told.
+        None if it is not known whether every type is valid.
         """
         if self.validated is None:
             return None
@@ -300,7 +300,7 @@ def _ids(source: Any) -> dict[str, str | None]:
 
 
 def parsed(door: Door, source: Any) -> Any:
-    """Return the SDK's own object for a raw response, made once."""
+    """Return the SDK's own object for a raw response; it is made once."""
     came = ReceivedResponse.of(door, source)
     if came is not None and came.kind not in source._parsed_by_type:
         made = came.valid()
@@ -311,12 +311,12 @@ def parsed(door: Door, source: Any) -> Any:
 
 
 def object_in_raw(source: Any) -> Any:
-    """Return what the SDK makes of a raw response that was read, or that is a stream."""
+    """Return the SDK's object of a raw response that was read, or that is a stream."""
     made = source.parse()
     if not inspect.iscoroutine(made):
         return made
 
-    # it waits for the body alone, which is here
+    # parse() awaits only the body, which was already read
     try:
         made.send(None)
     except StopIteration as stop:
@@ -359,9 +359,9 @@ def http_with(http: HttpResponse, replaced: JSONObject | None, form: str | None)
 
 
 def raw_over(source: Any, http: object, form: str | None, stream: object) -> Any:
-    """Return a raw response of the SDK like ``source`` over another HTTP response.
+    """Return a raw response of the SDK like ``source`` with another HTTP response in it.
 
-    It has the form that the call asked for.
+    It has the form that the caller requested.
     """
     kind = sdk_for(source._client).raw_type(form, is_async=is_async_client(source._client))
 
@@ -377,9 +377,9 @@ def raw_over(source: Any, http: object, form: str | None, stream: object) -> Any
 
 
 def is_of_base(function: object, *usual: str) -> bool:
-    """Return whether a method is the one that all of the SDK's clients have.
+    """Return whether a method is the one that all of the SDK's clients share.
 
-    The own method of one kind of client is not, but for those of the ``usual`` modules.
+    It is not if one kind of client overrides it, except in the ``usual`` modules.
     """
     if not is_sdks_own(function):
         return False
@@ -441,9 +441,9 @@ class _Body:
 
 
 class _Recent(dict[K, V]):
-    """Values that are kept; beyond ``most`` the oldest goes.
+    """A cache of at most ``most`` values; the oldest is dropped first.
 
-    Reading takes no lock: a value is whole, or is not there.
+    Reading needs no lock: a value is either complete or missing.
     """
 
     def __init__(self, most: int) -> None:
@@ -452,7 +452,7 @@ class _Recent(dict[K, V]):
         self._lock = Lock()
 
     def keep(self, key: K, value: V) -> None:
-        """Keep a value."""
+        """Store a value."""
         with self._lock:
             self[key] = value
             if len(self) > self._most:
@@ -464,17 +464,18 @@ class _Form:
     """What ``create`` passes to ``post``."""
 
     posted: JSONObject
-    """The arguments, with an empty value for each plain list and object of the request."""
+    """The arguments, with an empty value in place of each plain list and object of the request."""
     warnings: Sequence[tuple[str, type[Warning]]]
-    """What it warns of."""
+    """The warnings that it issues."""
     timeout: object
-    """The client's timeout, where it is made of that."""
+    """The client's timeout, if the arguments depend on it."""
 
 
 class RequestEncoder:
-    """What ``create`` passes to ``post``.
+    """The arguments that ``create`` passes to ``post``.
 
-    It is learnt from ``create`` by the names of the keywords, and by the values of some.
+    The encoder runs ``create`` once for each set of keyword names, and of some values, and
+    remembers the result.
     """
 
     __slots__ = ("_forms", "_read_values", "_texts")
@@ -485,9 +486,9 @@ class RequestEncoder:
         self._texts = _Recent[tuple[int, ...], tuple[tuple[JSONObject, ...], str]](_MAX_TEXTS)
 
     def of(self, sender: Any, keywords: JSONObject) -> JSONObject | None:
-        """Return what ``create`` would pass to ``post``.
+        """Return the arguments that ``create`` would pass to ``post``.
 
-        None when ``create`` refuses the keywords, or posts in a way that is not known.
+        None if ``create`` rejects the keywords, or posts in an unknown way.
         """
         members = {name: value for name, value in keywords.items() if name not in OPTIONS}
         plain = {name: value for name, value in members.items() if _is_plain(value)}
@@ -516,7 +517,7 @@ class RequestEncoder:
         return form | {"body": body, "options": options}
 
     def _form(self, sender: Any, members: JSONObject, plain: JSONObject) -> _Form | None:
-        """Return what ``create`` passes to ``post``, with an empty value for each plain one.
+        """Return the arguments of ``post``, with an empty value in place of each plain one.
 
         None in the cases of :meth:`of`.
         """
@@ -532,7 +533,7 @@ class RequestEncoder:
         if known is not None and known.timeout is timeout:
             return known
 
-        # an empty value of the same type stands for each list and each object
+        # an empty value of the same type replaces each list and each object
         stubs = {
             name: value if type(value) in _SCALARS or name in read else type(value)()
             for name, value in plain.items()
@@ -563,7 +564,7 @@ class RequestEncoder:
         if type(tools) is not Definitions:
             return _as_text(body).encode()
 
-        # what is kept keeps its identity
+        # the cache keeps a reference to the tools, so that their ids stay unique
         key = tuple(map(id, tools))
         kept = self._texts.get(key)
         if kept is None:
@@ -579,26 +580,27 @@ class RequestEncoder:
 
 
 class _SentNothing(Exception):
-    """Raised in the place of sending."""
+    """Raised instead of sending."""
 
 
 class _Sendless:
     """A namespace that sends nothing.
 
-    The SDK's methods are run on it to learn what they would send, and what they complain of.
+    strictreply runs the SDK's methods on it, to see what they would send and which errors they
+    raise.
     """
 
     def __init__(self, client: object) -> None:
         self._client = _SendlessClient(client)
 
     def _post(self, path: str, **sent: object) -> NoReturn:
-        # not in the words of the exception, which a tracer records
+        # not in the exception's message, which a tracer records
         self.sent = {"path": path, **sent}
         raise _SentNothing
 
 
 class _SendlessClient:
-    """A client that sends nothing either: the SDK's methods read its settings."""
+    """A client that sends nothing; the SDK's methods read its settings."""
 
     def __init__(self, client: object) -> None:
         self._inner = client
@@ -613,7 +615,7 @@ class _SendlessClient:
 
 
 def sent_by(method: MethodType, keywords: JSONObject) -> JSONObject:
-    """Return what a method of the SDK would send; raises what it raises for its keywords."""
+    """Return what a method of the SDK would send; raise what it raises for the keywords."""
     if isinstance(keywords.get("tools"), Iterator):
         keywords["tools"] = list(keywords["tools"])
 
@@ -632,7 +634,7 @@ def sent_by(method: MethodType, keywords: JSONObject) -> JSONObject:
 
 
 class _Noted:
-    """Stands where a method of the SDK has the module ``warnings``, and keeps what it warns of."""
+    """Replaces the module ``warnings`` in a method of the SDK, and collects the warnings."""
 
     def __init__(self) -> None:
         self.kept: list[tuple[str, type[Warning]]] = []
@@ -640,12 +642,12 @@ class _Noted:
     def warn(
         self, message: str, category: type[Warning] = UserWarning, stacklevel: int = 1
     ) -> None:
-        """Keep a warning; ``stacklevel`` counts frames that are not those of a caller."""
+        """Store a warning; ``stacklevel`` is ignored, because the frames are not the caller's."""
         del stacklevel
         self.kept.append((message, category))
 
     def taking(self, method: MethodType) -> MethodType:
-        """Return a method of the SDK that warns here, if its module warns of anything."""
+        """Return a method of the SDK that warns here, if its module has warnings."""
         function: Any = inspect.unwrap(method.__func__)
         names = getattr(function, "__globals__", {})
         if names.get("warnings") is not warnings:
@@ -663,7 +665,7 @@ class _Noted:
 
 
 def _warn_caller(sender: object, words: str, category: type[Warning]) -> None:
-    """Warn where the program is that calls us, or the SDK."""
+    """Warn at the line of the program that calls strictreply or the SDK."""
     skipped = {__name__.partition(".")[0], type(sender).__module__.partition(".")[0]}
     level = 1
     frame = inspect.currentframe()
@@ -677,14 +679,14 @@ def _warn_caller(sender: object, words: str, category: type[Warning]) -> None:
 
 
 def _takes_bytes(client: object, options: JSONObject) -> bool:
-    """Return whether a client sends an encoded body, and does not read it on the way.
+    """Return whether a client sends an encoded body without reading it first.
 
-    The clients for clouds read it. So may a method put over the client's own.
+    The clients for clouds read it. A method that replaces the client's own may read it, too.
     """
     if "extra_json" in options or not _READING.isdisjoint(vars(client)):
         return False
 
-    # a log of details has the members of the body
+    # a log at level DEBUG shows the members of the body
     if _log_of(sdk_for(client).package).isEnabledFor(logging.DEBUG):
         return False
 

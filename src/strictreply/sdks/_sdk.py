@@ -1,8 +1,7 @@
-"""What is known of a client library that the generator Stainless makes: openai's, for one.
+"""Facts about a client library that the generator Stainless makes, such as openai's.
 
-All such libraries have the same classes under the same names, so one adapter serves them; what
-differs is one value of :class:`SDK`. Its private names are looked up here alone, by
-:meth:`SDK.named`.
+All such libraries have the same classes under the same names, so one adapter serves them. The
+differences are in one value of :class:`SDK`. Only :meth:`SDK.named` looks up private names.
 """
 
 from __future__ import annotations
@@ -26,49 +25,49 @@ class Door:
     """A namespace of an SDK whose replies are judged."""
 
     wire: Wire
-    """The API that it asks."""
+    """The API that it calls."""
     response: tuple[str, str]
     """The module, below the package, and the class of a response."""
     event: tuple[str, str]
-    """The same of an event of a stream."""
+    """The module and the class of an event of a stream."""
     needed: frozenset[str] = frozenset()
-    """The keywords that ``create`` cannot do without."""
+    """The keywords that ``create`` requires."""
     foreign: frozenset[str] = frozenset()
-    """The keywords that it does not have though we would read them: of another API."""
+    """Keywords that it does not have, though strictreply reads them: those of another API."""
     answer_keyword: str = "response_format"
     """The keyword of ``parse`` that holds the class of an answer."""
     parsed: Callable[[Callable[[Any], Any], bool, Any, AssistantReply | None], Any]
     """Returns a response as ``parse`` does.
 
-    Takes the SDK's own parser, whether a class was asked for, the response, and its reply; None for
-    one that does not fit.
+    Takes the SDK's own parser, whether a class was requested, the response, and its reply; None for
+    a reply that is not valid.
     """
     query: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The parameters of a query by which its requests differ from those of the usual namespace."""
+    """The parameters of the query that distinguish its requests from the usual namespace's."""
     refused_queries: frozenset[str] = frozenset()
-    """The parameters of a request's query with which its replies cannot be judged."""
+    """The parameters of a request's query that make judging its replies impossible."""
     read_values: frozenset[str] = frozenset()
-    """The keywords on whose values, beside its body, it depends what ``create`` posts.
+    """The keywords whose values change what ``create`` posts outside of the body.
 
-    With them the client's timeout counts, too.
+    If there are any, the client's timeout counts, too.
     """
     without_format: Callable[[JSONObject], JSONObject] | None = None
     """Returns the members of a request without their format of the answer.
 
-    None where ``stream`` calls ``create``; elsewhere it posts by itself.
+    None if ``stream`` calls ``create``; elsewhere ``stream`` posts by itself.
     """
     unguarded_request: Callable[[JSONObject], str] | None = None
-    """Returns why no reply to a request with these members can be judged; empty where it can."""
+    """Returns why a reply to a request with these members cannot be judged; empty if it can."""
     stores: bool = True
-    """Whether replies are stored, to be fetched below its address."""
+    """Whether replies are stored, and can be fetched below its address."""
     posts_stored: bool = False
-    """Whether a stored reply may also come where something is posted to it."""
+    """Whether a request that posts to a stored reply may return it, too."""
     stored_actions: frozenset[str] = frozenset()
-    """What may be done with a stored reply that brings it: the next step of its path."""
+    """The actions on a stored reply that return it: the next step of its path."""
     validated: Callable[[Any, bytes], Any] | None = None
     """Makes a response that is valid in every type, of its class and body, faster than the SDK.
 
-    Raises ValueError for any other body. None where the SDK itself is as fast.
+    Raises ValueError for any other body. None if the SDK itself is as fast.
     """
 
     def check(self, members: JSONObject) -> None:
@@ -80,38 +79,38 @@ class Door:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SDK:
-    """One client library: its package, what of it is guarded, refused or left open."""
+    """One client library: its package, and which parts are guarded, refused or unguarded."""
 
     package: str
-    """Its name, as it is imported."""
+    """Its import name."""
     example: str
     """How a program makes a client of it, for messages."""
     doors: Mapping[str, Door]
-    """The guarded namespaces by their paths; of several of one API the first is the usual one."""
+    """The guarded namespaces by their paths; the first of an API is the usual one."""
     refused: Mapping[str, str]
-    """The methods and namespaces that cannot be guarded, by path, with why, or the way to go."""
+    """The methods and namespaces that cannot be guarded, by path, each with why or what to use."""
     unguarded: tuple[str, ...]
-    """Where what a model wrote comes out as it is: methods, or namespaces of them."""
+    """The methods and namespaces that return what a model wrote without a check."""
     base_error: str
     """The class of all errors of the SDK."""
     cut_error: str = ""
-    """The class of the error that ``parse`` raises for a cut reply; empty where it raises none."""
+    """The error that ``parse`` raises for a truncated reply; empty if it does not raise."""
     filtered_error: str = ""
-    """The same for a reply that a content filter stopped."""
+    """The error that it raises for a reply that a content filter stopped."""
     error_members: tuple[str, ...] = ()
     """The members of the API's error that the SDK's errors have as attributes."""
     is_observed: Callable[[Any], bool] | None = None
-    """Whether others see the requests of a client, by means of the SDK: its middleware or spans.
+    """Whether other code observes the requests of a client through the SDK's middleware or spans.
 
-    Such a request is made as the SDK makes it, step by step. None where the SDK has no such means.
+    Such a request is made step by step as the SDK makes it. None if the SDK has no such hooks.
     """
     renews_token: Callable[[Any], bool] | None = None
-    """Whether a client answers status 401 with a new token of its own, once for a request.
+    """Whether a client answers status 401 by renewing its token, once per request.
 
-    None where the SDK has no such clients.
+    None if the SDK has no such clients.
     """
     means: frozenset[str] = frozenset()
-    """The attributes of a client that are such means: where it has none, nothing reads them."""
+    """The attributes of a client that are such hooks; without them no code observes it."""
     withheld: Mapping[str, object] = field(default_factory=dict[str, object])
     """Attributes of the class of a wrapped client that tell the SDK what it cannot do with it."""
     websockets: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -120,18 +119,18 @@ class SDK:
     """Whether the generator Stainless made it: one adapter serves all of these.
 
     The namespaces of any other library have a ``create`` that returns a response, a stream of its
-    events, or either as it comes over HTTP.
+    events, or either of them as an HTTP response.
     """
     stream_over: Callable[[Any, Iterable[bytes] | AsyncIterable[bytes]], Any] | None = None
-    """Returns the library's own stream of a response, over bytes in place of the ones that came.
+    """Returns the library's own stream of a response, with other bytes in place of the original.
 
-    None where the events of a stream are returned as they are.
+    None if the events of a stream are returned as they are.
     """
     module_client: Callable[[ModuleType], Any] | None = None
-    """Returns the client behind the functions of the package itself; None where it has none."""
+    """Returns the client that the functions of the package use; None if there is none."""
 
     def names_inside(self, path: str) -> list[str]:
-        """Return the members of a namespace that lead to guarded or refused ones."""
+        """Return the members of a namespace that contain guarded or refused ones."""
         below = f"{path}." if path else ""
         known = (one for one in (*self.doors, *self.refused) if one.startswith(below))
         return list(dict.fromkeys(one.removeprefix(below).partition(".")[0] for one in known))
@@ -141,25 +140,25 @@ class SDK:
         return [one.rpartition(".")[2] for one in self.refused if one.rpartition(".")[0] == path]
 
     def refusal(self, path: str) -> str:
-        """Return what is said where a refused method or namespace is used."""
+        """Return the message for the use of a refused method or namespace."""
         return f"{path} cannot be guarded: {self.refused[path]}"
 
     def socket_refusal(self, module: str | None) -> str:
-        """Return what is said where a module opens a websocket, empty where it may."""
+        """Return the message for a module that opens a websocket; empty if it may."""
         below = (module or "").removeprefix(f"{self.package}.")
         return self.refusal(self.websockets[below]) if below in self.websockets else ""
 
     @property
     def usual_api(self) -> str:
-        """The name of the API that a client is asked for where nobody names one."""
+        """The name of the API that a client calls by default."""
         return next(iter(self.doors.values())).wire.name
 
     def path_of(self, wire: Wire) -> str:
-        """Return the path of the usual namespace of an API; raise TypeError where it has none."""
+        """Return the path of the usual namespace of an API; raise TypeError if there is none."""
         return _path_of(self, wire.name)
 
     def named(self, module: str, name: str) -> Any:
-        """Return what a module of the package holds, the package itself for an empty module."""
+        """Return an attribute of a module of the package; an empty name is the package itself."""
         return _named(self.package, module, name)
 
     def response_type(self, door: Door) -> Any:
@@ -172,17 +171,17 @@ class SDK:
 
     @property
     def http_type(self) -> object:
-        """The class of the HTTP library's responses that the SDK takes as ``cast_to``.
+        """The class of HTTP responses that the SDK accepts as ``cast_to``.
 
-        With it the methods of the SDK's client return the response itself.
+        With it the methods of the SDK's client return the HTTP response itself.
         """
         return _http_type(self.package)
 
     def raw_type(self, form: str | None, *, is_async: bool) -> Any:
         """Return the class of a raw response in a form, as in :class:`CallForm`.
 
-        The older SDKs have a class of its own for those that are not streamed. It can be read in
-        async code, too, without waiting.
+        Older SDKs have a separate class for responses that are not streamed. Async code can read
+        it without awaiting.
         """
         if form not in {"stream", "raw"} and _has_module(self.package, "_legacy_response"):
             return _named(self.package, "_legacy_response", "LegacyAPIResponse")
@@ -190,11 +189,11 @@ class SDK:
         return _named(self.package, "_response", "AsyncAPIResponse" if is_async else "APIResponse")
 
     def is_observing(self, client: object) -> bool:
-        """Return whether others see the requests of a client by means of the SDK."""
+        """Return whether other code observes the requests of a client through the SDK."""
         return self.is_observed is not None and self.is_observed(client)
 
     def own_retries(self, client: object) -> int:
-        """Return how often a client may send a request again by itself: to renew its token."""
+        """Return how often a client may repeat a request by itself to renew its token."""
         return int(self.renews_token is not None and self.renews_token(client))
 
     @property
@@ -204,7 +203,7 @@ class SDK:
 
 
 def no_pages(path: str) -> str:
-    """Return why a page of stored replies is refused, and the way to go, by the namespace."""
+    """Return why a page of stored replies is refused, and what to use, for a namespace."""
     return (
         "a page has replies to many requests; "
         f"call client.{path}.retrieve(id) for each, "
@@ -212,7 +211,7 @@ def no_pages(path: str) -> str:
     )
 
 
-# All of these are asked for in every call, so each is looked up once.
+# Every call looks up all of these, so the results are cached.
 @cache
 def _path_of(sdk: SDK, name: str) -> str:
     for path, door in sdk.doors.items():

@@ -61,6 +61,6 @@ class _TellingBody(OuterBody):
 
     def _tell(self, piece: bytes) -> None:
         for event in self._reader.feed(piece):
-            # what is no event of the SDK says nothing to its span
+            # the span ignores anything that is not an event of the SDK
             with suppress(Exception):
                 self._observer.item(self._event_of(jiter.from_json(event.data)))

@@ -1,4 +1,4 @@
-"""The SDK's own stream over a guarded one: it reads a response into which we write the events."""
+"""The SDK's own stream over a guarded one: it reads a response with the guarded events in it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from strictreply.wires._wire import Wire
 def as_sdks_stream(
     source: object, rest: object, transport: Transport, way: CallForm, *, is_async: bool
 ) -> object:
-    """Return what the SDK returns for a stream, over ``rest``, in the form asked for.
+    """Return what the SDK returns for a stream, over ``rest``, in the requested form.
 
-    None without a response of a known HTTP library.
+    None if there is no response of a known HTTP library.
     """
     raw: Any = source
     came: Any = rest
@@ -44,7 +44,7 @@ def as_sdks_stream(
         of_event = sdk.event_type(transport.door)
         made = kind(cast_to=of_event, response=body, client=transport.client)
 
-    # the SDK's own stream, of which nothing else reads the events
+    # the SDK's own stream, whose events only the caller reads
     if type(made) is kind:
         decoder = getattr(made, "_decoder", None)
         names = ("iter_bytes", "aiter_bytes", "decode")
@@ -80,7 +80,7 @@ def _bytes_of(wire: Wire, piece: object) -> bytes:
 
 
 class _Read:
-    """An event whose JSON is known, for the SDK's stream, which reads only these members."""
+    """An event with parsed JSON, for the SDK's stream, which reads only these members."""
 
     __slots__ = ("_plain",)
     data = "{}"  # not empty
@@ -90,7 +90,7 @@ class _Read:
 
     @property
     def event(self) -> str | None:
-        """The name of the event, as it stands in it."""
+        """The name of the event, as in its JSON."""
         name = peek(self._plain, "type")
         return name if isinstance(name, str) else None
 
@@ -99,9 +99,9 @@ class _Read:
 
 
 class _Decoder:
-    """Stands where the SDK's stream has its decoder.
+    """Replaces the decoder of the SDK's stream.
 
-    So what was read from the response is not read a second time.
+    So the events that were read from the response are not parsed twice.
     """
 
     def __init__(self, pieces: object, own: object, wire: Wire) -> None:
