@@ -1,7 +1,7 @@
-"""The judging of an action by its terms.
+"""Judges an action.
 
-It must be named and permitted, have the right shape, stay within the topology, and its calls must
-be valid.
+The action must be named and permitted, have the right shape, and stay within the topology. Its
+calls must be valid.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from strictreply.core.text import pointer, printable, quote
 from strictreply.schema import SchemaRule
 
 MAX_ISSUES = 32
-# The bad targets for which the nearest name is looked for: that takes longer than all the rest.
+# At most so many bad targets get a hint: finding the nearest name takes longer than all the rest.
 _MAX_HINTED = 8
 _MAX_NEAR_CHARS = 64
 _NEAR = 0.6
@@ -48,9 +48,9 @@ _SORTED = json.JSONEncoder(sort_keys=True, check_circular=False)
 
 
 def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | None:
-    """Return what to retry with, to follow "Please retry with:" (M71).
+    """Return the text that follows "Please retry with:" (M71).
 
-    Return None when another ask would not help.
+    Return None if a retry would not help.
     """
     remedies = {issue.remedy for issue in issues}
     if Remedy.STOP in remedies or not allowed.actions:
@@ -70,7 +70,7 @@ def retry_suggestion(issues: tuple[Issue, ...], allowed: Permitted) -> str | Non
 def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[ActionType, ...]:
     """Return the actions that may be valid instead (M30).
 
-    They are all that are permitted, unless one of them fixes a fault.
+    These are all permitted actions, unless one of them fixes a fault.
     """
     # Too few agents for a parallel hand-over: a hand-over to one agent is another action.
     too_few = (f"action.{SchemaRule.MIN_ITEMS}", "/agents")
@@ -82,7 +82,7 @@ def suggested_actions(issues: tuple[Issue, ...], allowed: Permitted) -> tuple[Ac
 
 
 class _Content(NamedTuple):
-    """What an action of the right shape asks for, and its faults."""
+    """The content of an action that has the right shape, and its faults."""
 
     action: ActionType
     """The type that it counts as."""
@@ -91,15 +91,15 @@ class _Content(NamedTuple):
     invocations: Iterable[AgentInvocation] = ()
     """The agents that it hands over to."""
     calls: tuple[ToolCall, ...] = ()
-    """The calls of tools that it asks for."""
+    """The tool calls that it requests."""
     spelling: list[JSONObject] | None = None
-    """The calls as they were read; None without any."""
+    """The calls as they were read; None if there are none."""
 
 
 class _Target(NamedTuple):
     """An agent to hand over to, and the tokens of its place.
 
-    A pointer is made of them only when there is a fault.
+    The tokens become a JSON Pointer only if there is a fault.
     """
 
     place: tuple[str | int, ...]
@@ -187,7 +187,7 @@ def _nearest(name: str, names: tuple[str, ...]) -> str:
 
 
 def _canonical(candidate: JSONObject, action: ActionType) -> JSONObject:
-    """Return a copy of the candidate without nulls that stand for nothing (M36, X30).
+    """Return a copy of the candidate without nulls that mean "absent" (M36, X30).
 
     The answer of a final response is in ``content``.
     """
@@ -203,7 +203,7 @@ def _canonical(candidate: JSONObject, action: ActionType) -> JSONObject:
 
 
 def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
-    """Read ``invoke_agent``: a name, one invocation, or a list of them.
+    """Read ``invoke_agent``: a name, an invocation, or a list of invocations.
 
     More than one invocation is a parallel hand-over (M26 to M28).
     """
@@ -241,7 +241,7 @@ def _one_or_several(spelled: JSONObject, terms: ActionTerms) -> _Content:
 
 
 def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
-    """Read ``parallel_invoke``: every agent is a target, every request is for one (M29 to M31)."""
+    """Read ``parallel_invoke``: each agent is a target, and each request names one (M29 to M31)."""
     given: JSONObject | None = spelled.get("agent_requests")
     requests = {name.strip(): request for name, request in (given or {}).items()}
     agents: list[str] = spelled["agents"]
@@ -258,7 +258,7 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
         issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at(at))
 
     if given is not None:
-        known = dict.fromkeys(names)  # of these, one that is not permitted was reported already
+        known = dict.fromkeys(names)  # a name that is not permitted was already reported
         without = [name for name in known if name not in requests and name in permitted]
         for name in without:
             issues.append(AgentReplyCode.ACTION_MISSING_FIELD.at(pointer(at, name)))
@@ -267,7 +267,7 @@ def _several(spelled: JSONObject, terms: ActionTerms) -> _Content:
             found = quote(name)
             issues.append(AgentReplyCode.ACTION_REQUEST_UNKNOWN.at(at, names="agents", found=found))
 
-        if len(requests) < len(given):  # the same name with other spaces
+        if len(requests) < len(given):  # two names that differ only in spaces
             issues.append(Issue.of(Code.JSON_DUPLICATE_KEY, at))
 
     return _Content(ActionType.PARALLEL_INVOKE, issues, _instances(targets, spelled, terms))
@@ -332,8 +332,8 @@ def _instances(
 def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tuple[Issue, ...]:
     """Return the faults that one check finds in a copy of the action.
 
-    The action is refused when the check raises. Raises ContractError when the check returns
-    something that is not issues.
+    The action is rejected if the check raises. Raises ContractError if the check returns something
+    other than issues.
     """
     found: Iterable[Issue] | ValueError | None
     try:
@@ -349,6 +349,6 @@ def _outcome(check: ActionCheck, spelled: JSONObject, allowed: Permitted) -> tup
         if is_control_flow(error):  # a check may ask a person
             raise
 
-        # a stranger's code must not end the judging of a reply
+        # an exception in a user's check must not end the judging of a reply
         name = getattr(check, "__name__", type(check).__name__)
         return (AgentReplyCode.ACTION_CHECK_FAILED.at("", name=name),)

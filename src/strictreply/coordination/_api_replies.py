@@ -1,8 +1,8 @@
-"""What comes back from an API: a reply, of which an action is read, or the report of an error.
+"""Reads the reply of an API, which may contain an action, or its report of an error.
 
-A reply of a client or a server is read from its draft, whichever API it is of. This module alone
-of the package knows the form of chat completions as well, because the published processors are
-given whole messages, and published actions write their calls as chat completions do.
+A reply of a client or a server is read from its draft, for every API. In this package, only this
+module also knows the form of chat completions: the published processors get whole messages, and
+published actions write their calls as chat completions do.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ASK = ActionType.ERROR_RECOVERY
 
 
 class ApiErrorClass(StrEnum):
-    """What kind of error it was, and what a run does about it.
+    """The kind of an API error, and what a run does about it.
 
     ``words`` are the message for it.
     """
@@ -142,7 +142,7 @@ class ApiErrorClass(StrEnum):
     UNKNOWN = "unknown", _ASK, Category.UNKNOWN, "the API failed"
 
 
-_ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # by core failures, failed calls and providers
+_ALSO_CALLED: Final[Mapping[ApiErrorClass, str]] = {  # in core failures, failed calls and providers
     ApiErrorClass.NETWORK_ERROR: "connection",
     ApiErrorClass.SERVICE_UNAVAILABLE: (
         "conflict server_error malformed_response ambiguous retry_budget"
@@ -198,7 +198,7 @@ class ApiError:
 
     @classmethod
     def of_failure(cls, failure: Failure) -> Self:
-        """Read a failure of the transport, whose message is our own."""
+        """Read a failure of the transport; its message is strictreply's."""
         kind = _class_of(failure.kind)
         details = _status(failure.status_code)
         return cls(kind, str(failure), failure.retryable, failure.retry_after, details=details)
@@ -233,20 +233,20 @@ class ApiError:
 
     @property
     def issue(self) -> Issue:
-        """The error as an issue, ``api.<class>``, with our own message."""
+        """The error as an issue, ``api.<class>``, with strictreply's message."""
         kind = self.classification
         return Issue(f"api.{kind.value}", kind.category, "", kind.words)
 
     @property
     def suggested_actions(self) -> tuple[str, ...]:
-        """Suggestions for a person: the report's own first, then those for this kind of error."""
+        """Suggestions for a person: the report's own, then those for this kind of error."""
         own = () if self.suggested_action is None else (self.suggested_action,)
         if self.classification is ApiErrorClass.INSUFFICIENT_CREDITS:
             return own + _OUT_OF_CREDITS
         return own
 
     def to_result(self, *, agent: str, branch_id: str) -> ValidationResult:
-        """Return the system's action for the router.
+        """Return the system's action, which the router handles.
 
         An ``error_recovery`` has suggestions and ``retry_context``.
         """
@@ -336,53 +336,53 @@ NOT_AS_ASKED: Final = AgentReplyCode.FORMAT_MALFORMED.at(
     "", expected="written in the format of the instructions"
 )
 
-# Calls with typed arguments, and as they were read.
+# Calls with typed arguments, and the calls as they were read.
 JudgedCalls: TypeAlias = tuple[tuple[ToolCall, ...], list[JSONObject]]
 
-# A side of a reply: the message as it came, its text, or the mapping, which came as such or is
-# written in the text as JSON.
+# A form of a reply: the message as received, its text, or the mapping. The mapping was received as
+# one, or the text contains it as JSON.
 View: TypeAlias = Literal["reply", "text", "value"]
 
 
 @dataclass(frozen=True)
 class ReplyView:
-    """The sides of a reply for processors."""
+    """The forms of a reply that processors read."""
 
     reply: object = None
-    """The message as it came; None for a reply that came as a text or a mapping."""
+    """The message as received; None if the reply was a text or a mapping."""
     text: str | bytes | None = None
-    """The text of the reply; None when it has none."""
+    """The text of the reply; None if it has none."""
     mapping: Mapping[str, Any] | None = None
-    """The reply as a mapping; None when it did not come as one."""
+    """The reply as a mapping; None if it was not received as one."""
     extraction: tuple[Extraction, ...] = ("strict",)
-    """The steps that may be taken to find JSON in the text."""
+    """The steps that are allowed to find JSON in the text."""
     limits: Limits = DEFAULT_LIMITS
     """The size limits of the reply."""
     rows: tuple[str, ...] = ()
-    """Names of the ways of servers that were read."""
+    """Names of the servers' deviations that were read."""
 
     @cached_property
     def value(self) -> JSONObject | None:
-        """The object that the reply is, or that its text holds."""
+        """The object that the reply is, or that its text contains."""
         decoded = self._decoded[0]
         return decoded if isinstance(decoded, dict) else None
 
     def decoded(self, value: object) -> bool:
-        """Return whether a value came from the strict reader; nothing is read to find out."""
+        """Return whether the strict reader returned this value; nothing is read to find out."""
         return self.mapping is None and self.__dict__.get("value") is value
 
     @property
     def lenient(self) -> tuple[str, ...]:
-        """The lenient steps that reading the reply took (requirement X4).
+        """The lenient steps that were used to read the reply (requirement X4).
 
-        Those of its value are among them where that was read.
+        They include those of its value, if that was read.
         """
         steps = self._decoded[1] if "_decoded" in self.__dict__ else ()
         return (*self.rows, *steps)
 
     @property
     def issues(self) -> tuple[Issue, ...]:
-        """Why the reply holds no object with an action, for when no processor could read one."""
+        """Why the reply contains no object with an action, if no processor could read one."""
         value = self._decoded[0]
         if isinstance(value, Invalid):
             return value.issues
@@ -411,9 +411,9 @@ class ReplyView:
 def read_reply(
     raw: object, extraction: tuple[Extraction, ...], tools: Contract
 ) -> ReplyView | Invalid:
-    """Open any reply: a mapping, a text, a message or a completion of any SDK.
+    """Read any reply: a mapping, a text, a message or a completion of any SDK.
 
-    A message of a server is opened as a client opens it. Return Invalid when it was refused or cut.
+    A server's message is read as a client reads it. Return Invalid if it was refused or truncated.
     """
     limits = tools.limits
     view = partial(ReplyView, extraction=extraction, limits=limits)
@@ -429,7 +429,7 @@ def read_reply(
     elif isinstance(raw, BaseModel) and getattr(raw, "next_action", None) is not None:
         return view(mapping=raw.model_dump())
     elif is_error(raw) or not _is_reply(raw):
-        return view(reply=raw)  # an error has to be an object: a mapping may be a model's
+        return view(reply=raw)  # a mapping may be a model's, so only an object is an error
 
     opened = opened_for(tools, raw, wire_of(raw))
     if isinstance(opened, Invalid):
@@ -448,7 +448,7 @@ def _as_text(raw: str | bytes | bytearray, limits: Limits) -> str | bytes:
     return bytes(raw[: limits.reply_bytes + 1])
 
 
-# The form of a message: no other module of this package knows it.
+# The form of a message, which no other module of this package knows.
 
 # The role of a message that reports an error of the API instead of a reply (requirement M56).
 ERROR_ROLE: Final = "error"
@@ -473,7 +473,7 @@ class ErrorMessage:
 
 
 def prompt_request(prompt: str) -> JSONObject:
-    """Return the request that asks with one prompt."""
+    """Return the request with one prompt."""
     return {"messages": [{"role": "user", "content": prompt}]}
 
 
@@ -495,7 +495,7 @@ def _is_reply(raw: object) -> bool:
 
 
 def _is_of_another(raw: object) -> bool:
-    """Return whether a value is of another API than those whose members this module knows."""
+    """Return whether a value belongs to an API whose members this module does not know."""
     others = (wire for name, wire in WIRES.items() if name not in _KNOWN)
     return any(wire.recognises(raw) for wire in others)
 
@@ -528,7 +528,7 @@ def read_draft(
 ) -> ReplyView | Invalid:
     """Return the view of a reply.
 
-    Its calls are on the message itself, the rest is in its text.
+    Its calls are in the message, the rest is in its text.
     """
     fault = draft.fault
     if fault is not None and fault.path != _CALLS:
@@ -537,7 +537,7 @@ def read_draft(
     content = draft.text if draft.other is None else draft.other
     message = _message(draft)
     calls = has_calls(message)
-    if calls and utf8_size(content) > limits.reply_bytes:  # without calls it is read, and capped
+    if calls and utf8_size(content) > limits.reply_bytes:  # without calls the reader limits it
         return Invalid((Issue.of(Code.REPLY_TOO_LARGE, CONTENT, limit=limits.reply_bytes),))
 
     text = content if isinstance(content, str) and content else None
@@ -549,9 +549,9 @@ def read_draft(
 
 
 def _message(draft: Draft) -> JSONObject:
-    """Return a draft as a message of chat completions without its thoughts.
+    """Return a draft as a message of chat completions, without its thoughts.
 
-    What else an API of that form says in it is kept, of any other API the text and the calls.
+    If the API has that form, its other members stay; of any other API only text and calls stay.
     """
     members = ("role", "content", "tool_calls")
     is_message = any(peek(draft.source, name) is not None for name in members)
@@ -560,7 +560,7 @@ def _message(draft: Draft) -> JSONObject:
 
 
 def _is_chats(call: DraftCall) -> bool:
-    """Return whether a call came in the form of chat completions, or in no form at all."""
+    """Return whether a call has the form of chat completions, or no known form."""
     source = call.source
     if not isinstance(source, dict) or not call.is_whole:
         return True
@@ -570,12 +570,12 @@ def _is_chats(call: DraftCall) -> bool:
 
 
 def has_calls(message: object) -> bool:
-    """Return whether a message has calls; the field alone may be empty."""
+    """Return whether a message has calls; an empty list does not count."""
     return bool(peek(message, "tool_calls"))
 
 
 def plain_calls(message: object, most: int) -> list[object] | Invalid:
-    """Return the calls of a message without what an SDK or a server says beside them."""
+    """Return the calls of a message without additional members of an SDK or a server."""
     given = peek(message, "tool_calls")
     if not isinstance(given, list | tuple):
         issue = Issue.of(Code.CALL_MALFORMED, _CALLS, expected="in an array", found=quote(given))
@@ -604,7 +604,7 @@ def judge_calls(action: JSONObject, tools: Contract) -> JudgedCalls | Invalid:
     if isinstance(opened, Invalid):
         return opened
     if "call_id_shared" in opened.lenient:
-        # ids of native calls are settled: these were written by a model, which can write others
+        # a shared id is tolerated in native calls; here the model wrote it, and can correct it
         opened = Opened(draft_of(message))
 
     verdict = judge_opened(tools, opened)
@@ -619,7 +619,7 @@ def _function_of(call: JSONObject) -> JSONObject:
 
 
 def read_call(call: JSONObject, at: str) -> tuple[str, JSONObject] | Invalid:
-    """Return the tool of a call in an action, at a JSON Pointer, and what its step is given."""
+    """Return a call's tool, and the arguments of its step; ``at`` is a JSON Pointer."""
     function = _function_of(call)
     name = function.get("name")
     written = function.get("arguments")

@@ -27,7 +27,7 @@ from strictreply.core.text import plain
 
 
 class Reaction(StrEnum):
-    """The reaction to a fault, from the mildest to the gravest."""
+    """The reaction to a fault, from the mildest to the most severe."""
 
     RETRY = "retry"  # call the same agent again, within the budget
     ESCALATE = "escalate"  # report it to the human
@@ -72,7 +72,7 @@ class ErrorPolicy:
     reactions: Mapping[Category, Reaction] = field(default_factory=dict[Category, Reaction])
     """The reactions that differ from :data:`DEFAULT_REACTIONS`, by category."""
     strict_permissions: bool = False
-    """Whether a target that is not permitted ends the branch at once."""
+    """Whether a target that is not permitted ends the branch immediately."""
     budget: RetryPolicy = DEFAULT_BUDGET
     """How many corrections and repeats there may be."""
     sets_budget: bool = field(init=False, repr=False, compare=False)
@@ -103,9 +103,9 @@ class ErrorPolicy:
         return replace(given, stop_on=frozenset(given.stop_on) | frozenset(self.budget.stop_on))
 
     def reaction(self, issues: Iterable[Issue]) -> Reaction:
-        """Return the gravest reaction to any of these faults.
+        """Return the most severe reaction to any of these faults.
 
-        Without any fault it is the reaction to UNKNOWN.
+        Without faults it is the reaction to UNKNOWN.
         """
         found = [(self.reactions[issue.category], issue.remedy) for issue in issues]
         if (Reaction.RETRY, Remedy.STOP) in found:  # a retry would not help
@@ -128,19 +128,19 @@ class StepType(StrEnum):
     """
 
     AGENT_INVOCATION = "agent_invocation"
-    """Ask an agent."""
+    """Send a request to an agent."""
     TOOL_EXECUTION = "tool_execution"
     """Run a tool."""
     PARALLEL_SPAWN = "parallel_spawn"
-    """A published word; no router makes it."""
+    """A published name; a router never uses it."""
     WAIT_FOR_CONVERGENCE = "wait_for_convergence"
     """Wait for the other branches."""
     FINAL_RESPONSE = "final_response"
     """Give the answer."""
     ERROR_RECOVERY = "error_recovery"
-    """Bring an error to the person."""
+    """Report an error to the user."""
     RETRY_WITH_STEERING = "retry_with_steering"
-    """Ask the same agent again, with a correction."""
+    """Send the same agent a request with a correction."""
 
 
 class RoutingReason(StrEnum):
@@ -164,27 +164,27 @@ class RoutingReason(StrEnum):
     WAITING = "waiting"
     """The branch waits for others."""
     USER_ASKED = "user_asked"
-    """The agent asked the person."""
+    """The agent asked the user."""
     RECOVERY = "recovery"
-    """An error is brought to the person."""
+    """An error is reported to the user."""
     TERMINAL = "terminal"
     """An error ended the branch."""
     AUTO_RETRY = "auto_retry"
-    """The system asked for the same step again."""
+    """The system requested the same step again."""
     RETRY = "retry"
-    """The reply did not fit, and the agent retries."""
+    """The reply was invalid, and the agent retries."""
     ESCALATED = "escalated"
-    """The error policy brings the fault to the person."""
+    """The error policy reports the fault to the user."""
     PERMISSION_DENIED = "permission_denied"
     """The target was not permitted, and the branch ends."""
     TERMINATED = "terminated"
     """The error policy ends the branch."""
     RETRIES_SPENT = "retries_spent"
-    """The reply did not fit, and no retry is left."""
+    """The reply was invalid, and no retry is left."""
     NO_SUGGESTION = "no_suggestion"
-    """A retry was due, and nothing says what to change."""
+    """A retry was due, but there is no suggestion what to change."""
     NOT_ALLOWED = "not_allowed"
-    """The topology does not allow it."""
+    """The topology does not allow the action."""
     UNKNOWN_AGENT = "unknown_agent"
     """The agent is not in the topology."""
     BROKEN_RESULT = "broken_result"
@@ -194,21 +194,21 @@ class RoutingReason(StrEnum):
     CRITICAL_API_ERROR = "critical_api_error"
     """The executor reports an API error that ends the branch."""
     COORDINATION_ERROR = "coordination_error"
-    """The executor reports a coordination error; the person may retry."""
+    """The executor reports a coordination error; the user may retry."""
     POOL_EXHAUSTED = "pool_exhausted"
     """The executor reports that a resource is exhausted."""
     TIMEOUT = "timeout_error"
     """The executor reports a time-out, which ends the branch."""
     HUMAN_RETRY = "human_retry"
-    """The person chose to retry."""
+    """The user chose to retry."""
     HUMAN_SKIP = "human_skip"
-    """The person chose to skip the step."""
+    """The user chose to skip the step."""
     ABORTED = "aborted"
-    """The person ended the run."""
+    """The user ended the run."""
     ASKED_AGAIN = "asked_again"
-    """The person's answer decides nothing, so the question is repeated."""
+    """The user's answer decides nothing, so the question is repeated."""
     CONTENT_LOOP = "content_loop"
-    """The agent wrote words alone too often."""
+    """The agent replied with text alone too often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,9 +238,9 @@ class BranchSpec:
     agent: str
     """The agent that begins the branch."""
     request: JSON = None
-    """What it is asked; None for nothing."""
+    """The request to the agent; None for no request."""
     instance_id: str = ""
-    """Which instance of the agent it is."""
+    """The id of the agent's instance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,7 +425,7 @@ def resume_after_error(
 ) -> RoutingDecision:
     """Continue after an error as the user decided.
 
-    Any decision but retry, skip and abort asks the question again.
+    Any decision except retry, skip and abort repeats the question.
     """
     failed = asked.resume_to
     target = asked.skip_to
@@ -459,21 +459,21 @@ class RouteKey:
     """What a route depends on."""
 
     topology_version: str
-    """Version of the topology, which every edge changes."""
+    """Version of the topology; it differs if any edge differs."""
     agent: str
     """The agent that replied."""
     branch_type: BranchType
-    """What kind of branch it is."""
+    """The type of the branch."""
     action: ActionType | None
-    """The action of the reply; None when it has none."""
+    """The action of the reply; None if it has none."""
     branch: Branch
     """The branch without its id."""
     content: str
-    """Hash of all that the reply asks for."""
+    """Hash of the whole content of the reply."""
 
     @classmethod
     def of(cls, topology: Topology, agent: str, branch: Branch, result: ValidationResult) -> Self:
-        """Return the key of what ``agent`` asked for in ``branch``."""
+        """Return the key for a reply of ``agent`` in ``branch``."""
         invoked = [asdict(invocation) for invocation in result.invocations]
         asked = plain([result.origin, result.parsed_response, invoked, result.tool_calls])
         content = json.dumps(asked, sort_keys=True)
@@ -488,10 +488,10 @@ class RouteKey:
 
 
 class RouteCache:
-    """The routes that were asked for last, at most ``max_routes``, as copies.
+    """A cache of at most ``max_routes`` recent routes, which it copies.
 
     It is for executors whose decisions are expensive: a :class:`Router` decides faster than a key
-    can be made. Any thread or task may ask.
+    can be made. It is safe for threads and tasks.
     """
 
     __slots__ = ("_lock", "_routes", "max_routes")
@@ -500,12 +500,12 @@ class RouteCache:
         if isinstance(max_routes, bool) or max_routes < 1:
             raise ContractError("RouteCache.max_routes must be a whole number, 1 or more")
         self.max_routes: int = max_routes
-        """How many routes are kept."""
+        """How many routes are cached."""
         self._routes: OrderedDict[Hashable, RoutingDecision] = OrderedDict()
         self._lock = threading.Lock()
 
     def get_route(self, key: Hashable) -> RoutingDecision | None:
-        """Return the decision kept under ``key``, None when there is none."""
+        """Return the decision that is cached under ``key``; None if there is none."""
         with self._lock:
             route = self._routes.get(key)
             if route is not None:
@@ -514,9 +514,9 @@ class RouteCache:
         return copy.deepcopy(route)
 
     def set_route(self, key: Hashable, route: RoutingDecision) -> None:
-        """Keep a decision, unless it follows a fault.
+        """Cache a decision, unless it follows a fault.
 
-        Beyond the bound the least recently used one goes.
+        A full cache drops the least recently used decision.
         """
         if route.follows_fault():
             return
@@ -529,7 +529,7 @@ class RouteCache:
                 self._routes.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget all routes."""
+        """Delete all routes."""
         with self._lock:
             self._routes.clear()
 

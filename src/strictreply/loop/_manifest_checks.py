@@ -1,7 +1,7 @@
-"""What a run refuses of calls and their results: the rules of a manifest (AGN-036 section 5).
+"""The rules of a manifest (AGN-036 section 5), for the calls and results of a run.
 
-A run's manifests hold typed entries, of tools that the contract has checked. A validator of
-:mod:`strictreply.pipeline` judges any content by the same rules, and by those of the tools.
+The manifests of a run contain typed entries, whose tools the contract has checked. A validator of
+:mod:`strictreply.pipeline` judges any content by the same rules, and by the rules of the tools.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from strictreply.core.text import pointer
 from strictreply.loop.invoke_result import Breach, InvokeCode, InvokeError
 from strictreply.loop.values import AgentToolCall, AgentToolCallResult, ToolCallManifest
 
-# Of a program's own data, not of a model's reply.
+# For a program's own data, not for a model's reply.
 _RESULT_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def manifest_errors(manifest: ToolCallManifest, at: str = "") -> tuple[InvokeError, ...]:
-    """Return the errors of calls and results, rule by rule; ``at`` is the place of the manifest."""
+    """Return the errors of calls and results, rule by rule; ``at`` is the manifest's place."""
     return _errors(_RULES, manifest, at)
 
 
 def call_errors(manifest: ToolCallManifest) -> tuple[InvokeError, ...]:
-    """Return the errors that the judge of replies leaves in a model's calls.
+    """Return the errors in a model's calls that the judge of replies does not find.
 
-    They are ids and arguments of text that UTF-8 cannot encode.
+    They are in ids and arguments that UTF-8 cannot encode.
     """
     return _errors(_CALL_RULES, manifest, "")
 
@@ -44,7 +44,7 @@ def is_text(value: object) -> bool:
 
 
 def _readable(text: object) -> str | None:
-    """Return a text that UTF-8 can encode; None for anything else a program put there."""
+    """Return a text that UTF-8 can encode; None for anything else from a program."""
     return text if isinstance(text, str) and not _LONE_SURROGATE.search(text) else None
 
 
@@ -96,7 +96,7 @@ class _Lists:
 
     @property
     def pairs(self) -> list[tuple[_Entry, _Entry]]:
-        """Calls and results that have ids, by their place; none when their numbers differ."""
+        """Pairs of calls and results with ids, by their index; empty if their numbers differ."""
         if len(self.calls) != len(self.results):
             return []
 
@@ -118,7 +118,7 @@ def _results_without(member: str) -> _Finder:
 
 
 def _repeated(lists: _Lists) -> Iterable[Breach]:
-    """Return the entries whose id stood before in the same list; a pair is reported once (P60)."""
+    """Return the entries whose id is already in the same list; a pair is reported once (P60)."""
     found: dict[int, Breach] = {}
     for entries in (lists.calls, lists.results):
         seen: set[str | None] = set()
@@ -137,12 +137,12 @@ def _is_reordered(pairs: list[tuple[_Entry, _Entry]]) -> bool:
 
 
 def _out_of_order(lists: _Lists) -> list[Breach]:
-    """Return the first pair whose ids differ, where only the order does (P53)."""
+    """Return the first pair whose ids differ, if only the order differs (P53)."""
     return _differing(lists.pairs)[:1] if _is_reordered(lists.pairs) else []
 
 
 def _of_other_calls(lists: _Lists) -> list[Breach]:
-    """Return the pairs whose ids differ, where more than the order does (P54)."""
+    """Return the pairs whose ids differ, if more than the order differs (P54)."""
     return [] if _is_reordered(lists.pairs) else _differing(lists.pairs)
 
 
@@ -222,7 +222,7 @@ _RULES: Final[tuple[_Row, ...]] = (
     ("result_readable", InvokeCode.RESULT_NOT_JSON, _unreadable_results),
     _ARGUMENTS,
 )
-"""The rules of a manifest in the order in which they are asked: id, code, and what breaks it."""
+"""The rules of a manifest in the order in which they are checked: id, code, and the check."""
 
 
 def _errors(rules: Iterable[_Row], manifest: ToolCallManifest, at: str) -> tuple[InvokeError, ...]:

@@ -1,4 +1,4 @@
-"""Matching the results of a client, and decisions, to the calls that wait for them."""
+"""Matches a client's results, and decisions, to the calls that wait for them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,16 @@ def reconcile(
 ) -> ToolCallManifest | InvokeResult:
     """Match a client's results to the calls that wait for them, in the order of the calls (P65).
 
-    Results that the manifest has already stay. An InvokeResult holds every fault: of each entry of
-    ``results`` the first, and of each call of the client that stays without a result. A call that
-    needs approval wants a decision, any other ``result_json``, or with ``allow_error_results`` this
-    or an ``error_message`` (X11). ``decided`` are the program's decisions, None when it has checked
-    all of them: a client's result approves nothing by itself, and a decision holds for the
-    arguments, session and turn that it was made on, those that the manifest ``waits_in``. Another
-    result for one of the ``earlier`` calls of this turn is ALREADY_CONSUMED (requirement P66).
+    Results that are already in the manifest stay. An InvokeResult has every fault: the first one of
+    each entry of ``results``, and one for each call of the client that has no result yet.
+
+    - A call that needs approval requires a decision. Any other requires ``result_json``; with
+      ``allow_error_results`` an ``error_message`` may replace it (X11).
+    - ``decided`` are the program's decisions; None if it has checked all of them. A client's result
+      approves nothing by itself. A decision is valid for the arguments, session and turn that it
+      was made for; ``waits_in`` has the session and turn of the manifest.
+    - Another result for one of the ``earlier`` calls of this turn is ALREADY_CONSUMED (requirement
+      P66).
     """
     given = tuple(results)
     calls = {call.tool_call_id: call for call in manifest.tool_calls}
@@ -61,9 +64,9 @@ def reconcile(
 def answered_manifest(
     waiting: ToolCallManifest, envelope: Envelope, turn: Turn
 ) -> ToolCallManifest:
-    """Add the results of a request to the calls of a turn that wait.
+    """Add the results of a request to the waiting calls of a turn.
 
-    Raises InvokeFailed when they do not fit.
+    Raises InvokeFailed if they do not match.
     """
     earlier = turn.tool_calls[: len(turn.tool_calls) - len(waiting.tool_calls)]
     answered = reconcile(
@@ -77,12 +80,12 @@ def answered_manifest(
         raise InvokeFailed(answered.errors)
 
     if errors := manifest_errors(answered):
-        raise InvokeFailed(errors)  # before anything that was approved is run
+        raise InvokeFailed(errors)  # before any approved call runs
     return answered
 
 
 class _WaitingCalls(NamedTuple):
-    """What results are checked against: the calls by id, and which of them are answered."""
+    """The calls, by which results are checked, and which of them have results."""
 
     calls: Mapping[str, AgentToolCall]
     """All calls of the manifest by id."""
@@ -95,7 +98,7 @@ class _WaitingCalls(NamedTuple):
     waits_in: tuple[str, str]
     """Session and turn of the manifest."""
     allow_error_results: bool
-    """Whether a result may be an error message in place of JSON."""
+    """Whether a result may be an error message instead of JSON."""
 
     def errors(self, given: tuple[AgentToolCallResult, ...]) -> Iterator[InvokeError]:
         seen: set[str] = set()
@@ -115,7 +118,7 @@ class _WaitingCalls(NamedTuple):
 
     def fault(self, result: AgentToolCallResult) -> InvokeCode | None:
         run = self.run_of(result)
-        # Before its call is looked for: an equal id means nothing in another run.
+        # Checked before its call is searched: an equal id of another run means nothing.
         if any(run) and run != self.waits_in:
             return InvokeCode.DECISION_ELSEWHERE
 
@@ -160,7 +163,7 @@ class _WaitingCalls(NamedTuple):
         return InvokeCode.MISSING_RESULT_JSON if is_missing else None
 
     def run_of(self, result: AgentToolCallResult) -> tuple[str, str]:
-        """Return the session and the turn that a result decides for, empty when it names none."""
+        """Return the session and the turn that a result decides for; empty if it names none."""
         decision = (self.decided or {}).get(result.tool_call_id)
         return ("", "") if decision is None else (decision.session_id, decision.turn_id)
 

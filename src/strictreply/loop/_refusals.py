@@ -1,6 +1,6 @@
-"""What a run refuses of what comes from outside: the request, the agent, a stored session, a reply.
+"""What a run rejects from outside: in the request, the agent, a stored session, or a reply.
 
-Codes, rules and places are those of AGN-036, to which a layer above the loop holds every step.
+Codes, rules and places are those of AGN-036. A layer above the loop checks every step by the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strictreply.loop.values import (
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One thing that a step must not leave."""
+    """A state in which a step must not end."""
 
     rule: str
     """Id of the rule."""
@@ -32,11 +32,11 @@ class Refusal:
     path: str
     """Where it is, as a JSON Pointer into the context of AGN-036."""
     breaks: Callable[[Envelope, Progress], bool]
-    """Whether a request, with what a step made of it, breaks the rule."""
+    """Whether a request and the progress after the step break the rule."""
 
 
 def _lacks_input(request: Envelope, _: Progress) -> bool:
-    # AcceptedReply only of a request with an owner, as the rules of a type are.
+    # AcceptedReply is checked only if the request has an owner, like the rules of a type.
     parts = request.tool_results or request.input_artifacts or request.clip_board_images
     has_input = bool(parts) or is_text(request.instructions)
     return not has_input and is_text(request.org) and is_text(request.user)
@@ -49,7 +49,7 @@ def _has_no_words(_: Envelope, state: Progress) -> bool:
 
 
 def _of_session(restorer: PipelineStep) -> tuple[Refusal, Refusal]:
-    """Return what is refused of a stored session."""
+    """Return the refusals of a stored session."""
     place = f"{restorer.name.lower()}.post"
     return (
         Refusal(
@@ -115,16 +115,16 @@ REFUSALS: Final[Mapping[PipelineStep, tuple[Refusal, ...]]] = {
         ),
     ),
 }
-"""What is refused behind a step.
+"""The refusals after each step.
 
-What no row speaks of is of our own making, or was checked before: a PipelineObserver proves it.
+Data without a row was made by strictreply, or checked before; a PipelineObserver proves it.
 """
 REFUSED_BEHIND: Final = frozenset({*REFUSALS, PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER})
-"""The steps behind which something may be refused."""
+"""The steps after which something may be refused."""
 
 
 def errors_left(step: PipelineStep, request: Envelope, state: Progress) -> tuple[InvokeError, ...]:
-    """Return the errors of what a step left."""
+    """Return the errors after a step."""
     if step is PipelineStep.CLIENT_TOOL_CONTINUATION_RESOLVER and state.resolved is not None:
         return manifest_errors(state.resolved, at="/tool_call_manifest")
 
@@ -136,7 +136,7 @@ def errors_left(step: PipelineStep, request: Envelope, state: Progress) -> tuple
 def type_of(envelope: Envelope) -> AgentPipelineContextType | InvokeResult:
     """Return a request's type.
 
-    When it has none, return INVALID_REQUEST for each missing or blank member.
+    If it has none, return INVALID_REQUEST for each missing or blank member.
     """
     if not envelope.session_id and not envelope.turn_id and not envelope.tool_results:
         return AgentPipelineContextType.INITIAL

@@ -32,12 +32,12 @@ from strictreply.pipeline._rule import (
 CALLS: Final = "/tool_calls"
 MANIFEST_RESULTS: Final = "/tool_call_results"
 
-# Of a program's own data, not of a model's reply.
+# For a program's own data, not for a model's reply.
 RESULT_LIMITS: Final = Limits(reply_bytes=64_000_000, nodes=4_000_000)
 
 
 def sound_entries(kind: str, path: str) -> tuple[PipelineRule, PipelineRule, PipelineRule]:
-    """Ask a list for objects, each with an id and the name of its tool.
+    """Return the rules for a list of objects, each with an id and the name of its tool.
 
     Other entries are reported by their index (P58).
     """
@@ -62,7 +62,7 @@ def with_both(subject: RuleSubject, *, path: str) -> Iterator[Breach]:
 
 
 def _read_arguments(text: object, tool: Tool | None, at: str) -> JSONObject | Invalid:
-    """Read a call's arguments as a reply's are read (P62, T27).
+    """Read a call's arguments as in a reply (P62, T27).
 
     An empty text is {} for a tool that requires no arguments.
     """
@@ -78,7 +78,7 @@ def _unfit_arguments(
 ) -> Iterator[Breach]:
     """Yield the calls whose arguments cannot be read.
 
-    With ``readable``, yield those whose arguments can be read, and do not fit the tool.
+    With ``readable``, yield those whose arguments can be read, but are not valid for the tool.
     """
     tools = subject.options.tools if with_tools else None
 
@@ -111,7 +111,7 @@ def _same_count(subject: RuleSubject) -> bool:
 
 
 def _pairs(subject: RuleSubject) -> list[tuple[RuleEntry, RuleEntry]]:
-    """Pair calls and results that have ids by their index; none when their numbers differ."""
+    """Pair calls and results that have ids by their index; empty if their numbers differ."""
     if not _same_count(subject):
         return []
 
@@ -123,8 +123,8 @@ def _pairs(subject: RuleSubject) -> list[tuple[RuleEntry, RuleEntry]]:
 def _mismatched(subject: RuleSubject, *, reordered: bool) -> list[Breach]:
     """Return the pairs whose ids differ.
 
-    With ``reordered`` that is the first, where only the order differs (P53); without it all, where
-    more does (P54).
+    With ``reordered`` it is the first pair, if only the order differs (P53). Without it, it is
+    all pairs, if more differs (P54).
     """
     pairs = _pairs(subject)
     called = [str(call.id) for call, _ in pairs]
@@ -145,9 +145,9 @@ def _renamed(subject: RuleSubject) -> Iterator[Breach]:
 
 
 def _repeated(subject: RuleSubject) -> Iterable[Breach]:
-    """Return the entries whose id stood before in the same list.
+    """Return the entries whose id is already in the same list.
 
-    A pair that repeats is reported once (P60).
+    A pair that is repeated is reported once (P60).
     """
     found: dict[int, Breach] = {}
     for path in (CALLS, MANIFEST_RESULTS):
@@ -187,7 +187,7 @@ CALL_RULES: Final = sound_entries("call", CALLS)
 unreadable_arguments: Final = partial(_unfit_arguments, readable=False)
 _manifest: Final = partial(placed, "manifest", section="5", stage=RuleStage.MANIFEST)
 
-# In turn: what has no lists has no pairs.
+# Checked in this order: without lists there are no pairs.
 MANIFEST: Final[tuple[RuleGroup, ...]] = (
     _manifest(member_rule("null", Code.NULL_MANIFEST, "", is_object)),
     _manifest(

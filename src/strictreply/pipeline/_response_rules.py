@@ -49,7 +49,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-# Of allowed members, where the requirements say no more.
+# For allowed members about which the requirements say nothing more.
 _SHAPES: Final[tuple[tuple[str, Predicate], ...]] = (
     ("/files", _is_list_of(is_object)),
     (RESPONSE_RESULTS, is_list),
@@ -72,7 +72,7 @@ def _with_neither(subject: RuleSubject) -> Iterator[Breach]:
 
 _FINAL: Final = member_is("/kind", ResponseKind.FINAL)
 _CONTINUATION: Final = member_is("/kind", ResponseKind.CLIENT_TOOL_CONTINUATION)
-# Null is absent, an empty list is not (P47, P48).
+# Null counts as absent, an empty list does not (P47, P48).
 _FINAL_ALONE: Final = (
     "/primary_output_text",
     "/files",
@@ -83,7 +83,7 @@ _FINAL_ALONE: Final = (
 _CONTINUATION_ALONE: Final = (CALLS, "/tool_continuation_message")
 _response: Final = partial(placed, "response", section="4.10", stage=RuleStage.RESPONSE)
 
-# In turn: members are judged when all that must be there is there.
+# Checked in this order: members are judged only if all required ones are there.
 RESPONSE: Final[tuple[RuleGroup, ...]] = (
     _response(
         member_rule("kind", Code.RESPONSE_KIND, "/kind", is_one_of(ResponseKind)),
