@@ -1,15 +1,15 @@
-"""A worker: DBOS launched in this process, and its queue served.
+"""A worker: launches DBOS in this process, and serves its queue.
 
-The runs of dead workers are taken over, and tried alone.
+It takes over the runs of dead workers, and tries each of them alone.
 
-A worker is alive while it holds a lock, which the operating system frees when its process ends,
-PostgreSQL when its session does. After a run was taken over, DBOS lets the worker that had it
-before write nothing more to it.
+A worker is alive while it holds a lock. The operating system frees the lock when the worker's
+process ends, PostgreSQL when its session ends. After a take-over DBOS rejects all writes of the
+former worker to the run.
 
-A run that was in hand when a process died is a suspect. It begins only when no other suspect of its
-process is on trial, and its next death is counted before it begins, in the attributes of the turn:
-``drops``, and how many steps were ``recorded`` when it was counted. A recorded step ends the trial
-and the count.
+A run that was in progress when a process died is a suspect. It begins only when no other suspect of
+its process is on trial. Its next death is counted in advance, in the attributes of the turn:
+``drops``, and how many steps were ``recorded`` at that time. A newly recorded step ends the trial
+and resets the count.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from strictreply.integrations.dbos._durable_records import (
 )
 from strictreply.loop import SQLiteSessionStore
 
-# the version of the records: workers of one version go on with each other's runs
+# the version of the records: workers of the same version can continue each other's runs
 JOURNAL: Final = 1
 
 _KEEPALIVE: Final = (
@@ -55,7 +55,7 @@ _KEEPALIVE: Final = (
 
 logger = logging.getLogger("strictreply")
 
-# a run is given up when so many workers died of it in a row, and it got no step further
+# a run is given up after so many deaths of workers in a row without a new step
 MAX_DROPS: Final = 5
 
 _TRIAL_SECONDS: Final = 60.0
@@ -69,7 +69,7 @@ Result = TypeVar("Result")
 class Ticket:
     """A suspect's place in the queue.
 
-    Who has died less often is tried first, then who came first.
+    A suspect with fewer deaths is tried first, then the one that came first.
     """
 
     deaths: int
@@ -80,8 +80,8 @@ class Ticket:
 class Trials:
     """Lets one suspect at a time begin; safe for threads.
 
-    A trial keeps others out for a minute, and four times as long after each of its deaths: a tool
-    that hangs does not hold up others without end, and one that kills slowly is alone at last.
+    A trial keeps others out for a minute, and four times longer after each of its deaths. So a tool
+    that hangs delays others only for a time, and one that kills slowly eventually runs alone.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -90,13 +90,13 @@ class Trials:
         self._numbers = count()
         self._waiting: set[Ticket] = set()
         self.counted: dict[str, JSONObject] = {}
-        """What the count of each turn on trial was before, by the id of its workflow."""
+        """The earlier count of each turn on trial, by the id of its workflow."""
 
         self._holder: Ticket | None = None
         self._until = 0.0
 
     def enter(self, deaths: int) -> Ticket:
-        """Wait until a suspect that died so often may begin."""
+        """Wait until a suspect with so many deaths may begin."""
         with self._changed:
             ticket = Ticket(deaths, next(self._numbers), self._clock())
             self._waiting.add(ticket)
@@ -112,9 +112,9 @@ class Trials:
             return ticket
 
     def leave(self, ticket: Ticket | None = None) -> None:
-        """End a trial, None for whichever there is.
+        """End a trial; None ends the present one.
 
-        Nothing is done when the trial had kept others out for too long.
+        Does nothing if the trial had kept others out for too long.
         """
         with self._changed:
             if ticket in {None, self._holder}:
@@ -125,43 +125,43 @@ class Trials:
         now = self._clock()
         remaining = self._until - now if self._holder is not None else 0.0
 
-        # Who has died waits a moment for those who have died less: workers take up all runs of a
-        # dead one at once.
+        # A suspect waits a moment for those with fewer deaths, because workers take over all runs
+        # of a dead worker together.
         gathering = ticket.arrived_at + _GATHER_SECONDS - now if ticket.deaths else 0.0
 
         behind = _TRIAL_SECONDS if min(self._waiting) != ticket else 0.0
         return min(max(remaining, gathering, behind), threading.TIMEOUT_MAX)
 
 
-# the trials of this process, for all kinds of runs that it works on: they die together
+# the trials of this process, for runs of all kinds, because they die together
 TRIALS: Final = Trials()
 
 
 @dataclass(slots=True)
 class TurnTrial:
-    """One dispatch of a turn; that of a suspect is on trial until it has ``stepped``."""
+    """One dispatch of a turn; a suspect's is on trial until it has ``stepped``."""
 
     workflow_id: str
     """Id of the turn's workflow."""
     trials: Trials = TRIALS
     """The trials of this process."""
     stepped: bool = False
-    """Whether it did something that had no record."""
+    """Whether it did something that was not recorded before."""
     _ticket: Ticket | None = None
     """Its place among the trials; None for a turn that is not a suspect."""
     _is_over: bool = False
     """Whether the dispatch has ended."""
 
     def begin(self) -> None:
-        """Begin at once, or, for a suspect, when its trial begins.
+        """Begin immediately, or, for a suspect, when its trial begins.
 
-        Raises DurableRunFailed after too many deaths, and DBOS's error of a conflict when the turn
-        was stopped or taken over while this dispatch waited.
+        Raises DurableRunFailed after too many deaths, and DBOS's conflict error if the turn was
+        stopped or taken over while this dispatch waited.
         """
         status = self._status()
         counted: JSONObject = status.attributes or {}
-        # DBOS counts dispatches, and a run that was taken over has the attribute: all others are
-        # not suspects.
+        # DBOS counts dispatches, and a run that was taken over has the attribute; no other run is a
+        # suspect.
         if status.recovery_attempts <= 1 and "drops" not in counted:
             return
 
@@ -171,7 +171,7 @@ class TurnTrial:
         if counted.get("recorded", 0) == recorded:
             drops = int(counted.get("drops", 0))
 
-        if drops + 1 >= MAX_DROPS:  # the first death is not of a trial
+        if drops + 1 >= MAX_DROPS:  # the first death was before any trial
             message = (
                 f"{MAX_DROPS} worker processes in a row died while executing it; "
                 "retry() tries it again"
@@ -180,7 +180,7 @@ class TurnTrial:
 
         self._ticket = self.trials.enter(drops)
 
-        # While this one waited, its turn may have been stopped, or taken over by another worker.
+        # While this dispatch waited, its turn may have been stopped or taken over.
         if self._is_over or self._status().recovery_attempts != status.recovery_attempts:
             self.end()
             raise load("dbos").error.DBOSWorkflowConflictIDError(self.workflow_id)
@@ -190,14 +190,14 @@ class TurnTrial:
         _outside(load("dbos").DBOS.update_workflow_attributes, self.workflow_id, death, merge=True)
 
     def settle(self) -> None:
-        """End the trial if a step was done that had no record: it is recorded now."""
+        """End the trial if a step was done that was not recorded before: it is recorded now."""
         if self.stepped:
             self.end()
 
     def end(self) -> None:
         """End the trial, whatever its outcome.
 
-        A trial that still waits for its beginning ends as soon as it begins.
+        A trial that has not begun yet ends when it begins.
         """
         self._is_over = True
         ticket = self._ticket
@@ -213,18 +213,18 @@ class TurnTrial:
 
 
 def _outside(call: Callable[..., Result], *args: object, **options: object) -> Result:
-    """Call DBOS as if from outside of a workflow: inside it would record the call as a step."""
+    """Call DBOS as if from outside of a workflow; inside, it would record the call as a step."""
     return contextvars.Context().run(call, *args, **options)
 
 
 def sole_owner(path: str, queue: str) -> sqlite3.Connection:
     """Lock a file for this process, until the connection is closed.
 
-    A second process would run every step a second time. Raises ContractError when another process
+    A second process would run every step a second time. Raises ContractError if another process
     has the lock.
     """
-    # The lock is on an empty file beside the database: DBOS writes to the database itself in this
-    # process.
+    # The lock is on an empty file next to the database, because DBOS writes to the database itself
+    # in this process.
     owner = f"{os.path.realpath(path)}.{queue}.owner"
     lock = sqlite3.connect(owner, isolation_level=None, timeout=0, check_same_thread=False)
     try:
@@ -244,10 +244,10 @@ def sole_owner(path: str, queue: str) -> sqlite3.Connection:
 
 
 class PostgresPresence:
-    """Lets any number of workers work, each with a lock of its own session on its ``executor_id``.
+    """Lets any number of workers run, each with a lock of its own session on its ``executor_id``.
 
-    A worker whose lock is free at two looks in a row is dead: a server that restarts frees all
-    locks once, and every worker takes its own back at its next look.
+    A worker whose lock is free in two checks in a row is dead. One check is not enough: a server
+    that restarts frees all locks, and every worker takes its own back at its next check.
     """
 
     def __init__(self, url: str, queue: str, executor_id: str) -> None:
@@ -258,10 +258,10 @@ class PostgresPresence:
         self._free_before: set[str] = set()
 
     def hold(self) -> None:
-        """Connect, and lock our own name.
+        """Connect, and lock this worker's name.
 
-        Raises ContractError when another process has the lock. The connection is then closed, so
-        the next look tries again.
+        Raises ContractError if another process has the lock. The connection is then closed, so that
+        the next check tries again.
         """
         self._connection = load("psycopg").connect(self._url, autocommit=True, options=_KEEPALIVE)
         if not self._locked(self.executor_id):
@@ -273,7 +273,7 @@ class PostgresPresence:
     def take_over(self) -> None:
         """Put the runs of dead workers back into the queue."""
         if self._connection.closed:
-            # the lock went with the session: others may take this worker for dead by now
+            # the lock ended with the session: others may consider this worker dead by now
             self.hold()
 
         others = {status.executor_id for status in self._pending()} - {self.executor_id}
@@ -283,7 +283,7 @@ class PostgresPresence:
         for executor_id in filter(self._locked, others):
             free.add(executor_id)
 
-            # The lock is held, so that of several workers that find it free only one puts the runs
+            # The lock is held, so that only one of several workers that find it free puts the runs
             # back.
             try:
                 if executor_id not in self._free_before:
@@ -302,7 +302,7 @@ class PostgresPresence:
         self._free_before = free
 
     def close(self) -> None:
-        """End the session, and so its locks."""
+        """End the session, which frees its locks."""
         if self._connection is not None:
             self._connection.close()
 
@@ -324,32 +324,32 @@ class PostgresPresence:
 
 @dataclass(frozen=True, slots=True)
 class DurableWorker:
-    """How runs are worked on in this process."""
+    """How this process works on runs."""
 
     queue: str
     """Name of the queue."""
     url: str
     """Address of the database."""
     concurrency: int
-    """Most turns that are worked on at once."""
+    """Most turns in progress at the same time."""
     poll_seconds: float
-    """Seconds from one look at the queue to the next."""
+    """Seconds between two checks of the queue."""
     drain_seconds: int
-    """Seconds that turns in hand have at the end."""
+    """Seconds that turns in progress have left when the worker stops."""
     launch: bool
     """Whether to launch DBOS here; otherwise the app has launched it."""
 
     @contextmanager
     def serving(self) -> Generator[None]:
-        """Work until the end of the block, with a lock that others see."""
+        """Work until the end of the block, with a lock that other workers check."""
         read = read_url(self.url)
         make_tables(self.url)
         watched: AbstractContextManager[None] = nullcontext()
 
         with ExitStack() as resources:
             if read.get_backend_name() == "sqlite":
-                # the name is always the same: the next process goes on with what this one left, as
-                # DBOS does
+                # the name is always the same, so the next process continues where this one
+                # stopped, as in DBOS
                 own_id = "embedded"
                 with store_errors(self.url):
                     resources.enter_context(closing(sole_owner(read.database, self.queue)))
@@ -383,8 +383,8 @@ class DurableWorker:
                 "executor_id": executor_id,
                 "log_level": "ERROR",
                 "enable_otlp": False,
-                # No notification of DBOS's is used. It would wake a hundred times a second to send
-                # some, and sleep a second, which a stop waits for, to look for some.
+                # DBOS's notifications are not used. They would wake the process a hundred times a
+                # second to send, and sleep for a second, which a stop waits for, to receive.
                 "notification_coalesce_sec": 0.1,
                 "notification_listener_polling_interval_sec": 0.1,
             }
@@ -408,8 +408,8 @@ class DurableWorker:
                         dbos.update_workflow_attributes(workflow_id, counted, merge=True)
         finally:
             dbos.destroy(workflow_completion_timeout_sec=self.drain_seconds)
-            # without this, a thread that could not be stopped would keep a later worker of this
-            # process waiting
+            # otherwise a thread that could not be stopped would make a later worker of this process
+            # wait
             TRIALS.leave()
 
     @contextmanager
@@ -422,12 +422,12 @@ class DurableWorker:
                 "worker(launch=False) needs the app's own DBOS: launch that first"
             ) from error
 
-        # an app's own DBOS serves queues without a name only
+        # an app's own DBOS serves only queues without a name
         self._register_queue(application_name=None)
         yield
 
     def _register_queue(self, application_name: str | None) -> None:
-        """Register how the queue is served; to be done before DBOS looks for queues."""
+        """Register how the queue is served, before DBOS looks for queues."""
         client = load("dbos").DBOSClient(
             system_database_url=self.url, application_name=application_name
         )

@@ -1,6 +1,6 @@
-"""One turn as a DBOS workflow of recorded steps, which are asks and calls.
+"""One turn as a DBOS workflow of recorded steps: requests and calls.
 
-After a death it is begun anew with the records of its steps.
+After a death it is started again with the records of its steps.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class _Step(Protocol):
 
 
 class _DurableTurn:
-    """A turn, run or played again.
+    """A turn that runs for the first time or is replayed.
 
-    Its effects are steps, its ids are made of the workflow's id, and its store is in memory.
+    Its effects are steps, its ids are made from the workflow's id, and its store is in memory.
     """
 
     def __init__(self, settings: RunSettings, text: str) -> None:
@@ -90,7 +90,7 @@ class _DurableTurn:
         self.flow: Generator[Effect, object, WalkEnd[Progress]] = run_flow(self.loop)
 
     def ended(self, end: WalkEnd[Progress]) -> str:
-        """Return the record of the turn's end; raise DurableRunFailed when it failed."""
+        """Return the record of the turn's end; raise DurableRunFailed if it failed."""
         response = end.context.response
         if end.status is not LineStatus.COMPLETED or response is None:
             cause = end.cause or InvokeFailed(end.errors, step=end.step.name)
@@ -119,7 +119,7 @@ class _DurableTurn:
                 (outcome,) = self.tools.run_all((run,))
             except AbortRun as error:
                 return self._record(called_record(error))
-            except SystemExit as error:  # fails the run, which would hang otherwise
+            except SystemExit as error:  # ends the run, which would otherwise hang
                 raise DurableRunFailed(DurableFailure.of(error)) from error
             return self._record(called_record(outcome))
 
@@ -186,7 +186,7 @@ class _DurableTurn:
     def _record(self, record: JSONObject) -> str:
         """Write the record of a step.
 
-        A lone surrogate is escaped, as no database takes one.
+        A lone surrogate is escaped, because no database accepts one.
         """
         self.trial.stepped = True
         return json.dumps(record, separators=(",", ":"))
@@ -223,7 +223,7 @@ def workflow_of(settings: RunSettings) -> Callable[[str], object]:
 
 
 def call_key() -> str | None:
-    """Return an idempotency key of the call that a tool is run for, the same each time.
+    """Return an idempotency key of the tool call in progress; it is the same in each replay.
 
     It is None outside of a durable run.
     """
@@ -232,16 +232,16 @@ def call_key() -> str | None:
 
 
 def _step_of(run: RunTool) -> dict[str, str]:
-    # DBOS compares names: a step that is played again must have the same
+    # DBOS compares names: a replayed step must have the same one
     return {"name": f"tool {run.call.tool}"}
 
 
 def outcomes_from(
     runs: Sequence[RunTool], texts: Iterable[str]
 ) -> tuple[ToolOutcome, ...] | EffectRaised:
-    """Read the records of calls: their outcomes, or what the first raised that ended the run.
+    """Read the records of calls: their outcomes, or the first exception that ended the run.
 
-    A database may hold anything, so results are held to the rules of a manifest.
+    A database may contain anything, so results are checked by the rules of a manifest.
     """
     outcomes: list[ToolOutcome] = []
     for text in texts:

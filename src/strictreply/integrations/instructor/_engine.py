@@ -1,6 +1,6 @@
 """The engine over an instructor client.
 
-Instructor makes the request and reaches the provider; our loop reads the reply and owns the
+Instructor prepares the request and calls the provider; strictreply reads the reply and does the
 retries.
 """
 
@@ -46,15 +46,15 @@ from strictreply.integrations.instructor._provider_seam import MADE_BY_INSTRUCTO
 
 T = TypeVar("T")
 
-MAX_REMEMBERED: Final = 256  # compiled response models of an engine, the last used ones
+MAX_REMEMBERED: Final = 256  # compiled response models of an engine, most recently used
 
-# what is forgiven in each mode; TOOLS is one forced call, the others are content
+# the leniency of each mode; TOOLS is one forced call, the others are content
 _MODES: Final[Mapping[str, Extraction]] = {
     **dict.fromkeys(("TOOLS", "JSON", "JSON_SCHEMA"), "strict"),
     "MD_JSON": "fenced",
 }
 
-# the keywords of instructor's ``create`` that an engine refuses, and what to do instead
+# the keywords of instructor's ``create`` that an engine rejects, and what to use instead
 _ADVICE: Final = {
     **dict.fromkeys(MADE_BY_INSTRUCTOR, "instructor makes it from response_model; leave it out"),
     "max_retries": "pass policy=RetryPolicy(max_retries=…)",
@@ -66,7 +66,7 @@ _ADVICE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Extracted(Generic[T]):
-    """A value, with the completion and the attempts behind it.
+    """A value, with its completion and attempts.
 
     ``completion`` is the provider's own object that contains the value. ``attempts`` has every
     attempt as instructor sent it.
@@ -86,7 +86,7 @@ class Extracted(Generic[T]):
 
 
 class EngineOptions(TypedDict, total=False):
-    """The keywords of :func:`wrap`, most of which are those of :func:`strictreply.wrap`."""
+    """The keywords of :func:`wrap`, most of which are also those of :func:`strictreply.wrap`."""
 
     policy: RetryPolicy | None
     """The retry policy; None for one without transport retries."""
@@ -127,13 +127,13 @@ class _EngineBase:
         self._policy = policy
         self._on_attempt = on_attempt
         self._loop = loop
-        self._bucket = RetryBucket()  # bounds the repeats of all calls together
+        self._bucket = RetryBucket()  # limits the repeats of all calls together
         self._remembered = lru_cache(MAX_REMEMBERED)(self._compiled)
 
     def _compiled(
         self, kind: object, context: JSONObject | None = None
     ) -> tuple[Contract, JSONObject]:
-        """Return the contract of a type, and what a request has to demand for it.
+        """Return the contract of a type, and the members of a request that it requires.
 
         The type's validators read ``context``.
         """
@@ -213,8 +213,8 @@ class InstructorEngine(_EngineBase):
 
         ``messages`` and ``keywords`` are those of instructor's ``create`` (``model``, ``context``,
         ``hooks``, the provider's own), and ``policy`` for this call. Raises ReplyRejected,
-        ReplyHalted or TransportFailed when there is no valid reply. Raises ContractError, before
-        anything is sent, when the request itself is wrong.
+        ReplyHalted or TransportFailed if there is no valid reply. Raises ContractError, before
+        anything is sent, if the request itself is wrong.
         """
         return self.extract(response_model=response_model, messages=messages, **keywords).value
 
@@ -285,8 +285,8 @@ def wrap(
     - The other keywords are those of :func:`strictreply.wrap`.
 
     Raises ContractError for a provider or mode that is not supported, and for an async
-    ``on_attempt`` of a sync engine; TypeError when ``client`` is not an instructor client;
-    ImportError when instructor is not installed.
+    ``on_attempt`` of a sync engine; TypeError if ``client`` is not an instructor client;
+    ImportError if instructor is not installed.
     """
     library = load("instructor")
     if not isinstance(client, library.Instructor):

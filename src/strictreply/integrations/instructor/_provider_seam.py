@@ -1,8 +1,9 @@
-"""One call through instructor: a seam takes the place of a client under :func:`strictreply.wrap`.
+"""One call through instructor: a seam replaces the client under :func:`strictreply.wrap`.
 
-Each ask goes through instructor's own ``create`` and leaves it as soon as the reply is there:
-instructor neither parses the reply, nor logs it, nor asks again. Our corrections are added behind
-the request that it prepared, so that no words of a model are read as a template.
+Each request goes through instructor's own ``create``, and the seam takes the reply out as soon as
+it is received. So instructor neither parses the reply, nor logs it, nor retries. strictreply adds
+its corrections after instructor has prepared the request, so that a model's text is never read as a
+template.
 
 Errors are translated both ways, by :func:`to_instructor` and :func:`from_instructor`.
 """
@@ -38,27 +39,27 @@ from strictreply.integrations import load
 from strictreply.wires import wire_of
 
 MADE_BY_INSTRUCTOR: Final = ("tools", "tool_choice", "parallel_tool_calls", "response_format")
-"""What instructor makes of a response model itself, and is therefore left out of our requests."""
+"""What instructor itself makes of a response model; strictreply's requests leave it out."""
 
 _UNREADABLE: Final = (json.JSONDecodeError, UnicodeDecodeError, RecursionError)
-"""What the SDKs' readers raise for a body that is not JSON, or nested too deep for them."""
+"""The exceptions of the SDKs for a body that is not JSON, or too deeply nested for them."""
 
 _THOUGHTS: Final = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
-"""The blocks that the API wants back, with their signatures.
+"""The blocks that the API requires back, with their signatures.
 
-They stand before the use of a tool that followed them.
+They come before the tool call that followed them.
 """
 
 _ENDINGS: Final[Mapping[str, str]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
-    "refusal": "content_filter",  # a classifier of the provider's stopped the model
+    "refusal": "content_filter",  # a classifier of the provider stopped the model
     "pause_turn": "aborted",
 }
-"""Why Anthropic's model stopped, in the words of Chat Completions.
+"""The finish reasons of Chat Completions for Anthropic's stop reasons.
 
-Other words are known under their own name.
+Other reasons keep their names.
 """
 
 
@@ -71,16 +72,16 @@ class _Instructor(Protocol):
 
 
 class _Came(BaseException):
-    """Carries the flow out of instructor when a reply is there.
+    """Carries the control flow out of instructor when a reply was received.
 
-    Hooks swallow exceptions, but not this one.
+    Hooks swallow ordinary exceptions, but not this one.
     """
 
 
 class Seam:
     """The client of one call.
 
-    ``sent`` is the last request as instructor sent it, ``came`` the provider's raw reply.
+    ``sent`` is the last request as instructor sent it; ``came`` is the provider's raw reply.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Seam:
         max_retries: int,
         watcher: OnAttempt | None,
     ) -> None:
-        """Take the caller's ``messages``, and as ``own`` the keywords that are instructor's."""
+        """Store the caller's ``messages``, and instructor's keywords as ``own``."""
         self.sent: JSONObject = {}
         self.came: Any = None
         self.attempts: list[Attempt] = []
@@ -119,9 +120,10 @@ class Seam:
         return self._completion(self.came)
 
     def _keywords(self, request: JSONObject) -> JSONObject:
-        """Return a request of strictreply as instructor's.
+        """Return a request of strictreply as instructor's keywords.
 
-        Hooks add our turns before the client's own hooks, and stop instructor after them.
+        Hooks add strictreply's turns before the client's own hooks run, and stop instructor after
+        them.
         """
         turns = self._turns(request["messages"][len(self._messages) :])
         hooks = load("instructor.core").Hooks
@@ -129,7 +131,7 @@ class Seam:
         after = hooks()
 
         def extend(**prepared: Any) -> None:
-            prepared["messages"].extend(turns)  # in place, as instructor's own corrections do
+            prepared["messages"].extend(turns)  # in place, as instructor does
             self.sent = prepared | {"messages": list(prepared["messages"])}
 
         def stop(response: object) -> None:
@@ -148,9 +150,9 @@ class Seam:
 
     @contextmanager
     def _one_attempt(self) -> Generator[None]:
-        """Let a reply out of instructor.
+        """Take a reply out of instructor.
 
-        What the provider's SDK raised is let out of instructor's exception.
+        An exception of the provider's SDK is taken out of instructor's exception.
         """
         failed: BaseException | None = None
         try:
@@ -162,11 +164,11 @@ class Seam:
 
         # an unreadable body counts as a reply
         if failed is not None and not isinstance(failed, _UNREADABLE):
-            # without the exception around it, which says the same
+            # without instructor's exception around it, which says the same
             raise failed from failed.__cause__
 
     def note(self, attempt: Attempt) -> Awaitable[None] | None:
-        """Keep an attempt as it was sent, and call the watcher.
+        """Store an attempt as it was sent, and call the watcher.
 
         A bad reply is reported to instructor's hooks.
         """
@@ -174,7 +176,7 @@ class Seam:
         self.attempts.append(sent)
 
         if sent.issues:
-            summary = Invalid(sent.issues).summary  # holds no words of the model's
+            summary = Invalid(sent.issues).summary  # has no text of the model
             error = load("instructor.core").ResponseParsingError(summary, raw_response=self.came)
             self._client.hooks.emit_parse_error(
                 error,
@@ -187,7 +189,7 @@ class Seam:
 
     @contextmanager
     def reported(self) -> Generator[None]:
-        """Set the attempts of an error as they were sent."""
+        """Replace the attempts of an error by those that were sent."""
         try:
             yield
         except CallFailed as error:
@@ -196,9 +198,9 @@ class Seam:
 
 
 def usage_of(counted: object) -> JSON:
-    """Count tokens as Chat Completions does.
+    """Return token counts in the form of Chat Completions.
 
-    Anthropic's tokens of a cache are part of the prompt.
+    Anthropic's cached tokens are part of the prompt.
     """
     if peek(counted, "input_tokens") is None:
         return cast("JSON", counted)
@@ -212,9 +214,9 @@ def usage_of(counted: object) -> JSON:
 
 
 def _anthropic_completion(raw: object) -> JSONObject | None:
-    """Return a message of Anthropic's as a completion, with thoughts for a correction.
+    """Return a message of Anthropic as a completion, with thoughts for a correction.
 
-    None when ``raw`` is not a message.
+    None if ``raw`` is not a message.
     """
     blocks = peek(raw, "content")
     if not isinstance(blocks, list):
@@ -229,7 +231,7 @@ def _anthropic_completion(raw: object) -> JSONObject | None:
         if kind == "text":
             text += str(peek(block, "text"))
         elif kind == "tool_use":
-            # What is not finite stays so in the text, for the reader to refuse.
+            # Non-finite numbers stay in the text, so that the reader rejects them.
             arguments = json.dumps(peek(block, "input"))
             function = {"name": peek(block, "name"), "arguments": arguments}
             calls.append({"id": peek(block, "id"), "type": "function", "function": function})
@@ -268,7 +270,7 @@ def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
             if turn["content"]:
                 content.append({"type": "text", "text": turn["content"]})
 
-            for call in turn["tool_calls"]:  # only calls that read as an object are replayed
+            for call in turn["tool_calls"]:  # only calls whose arguments are an object are replayed
                 name = call["function"]["name"]
                 given = json.loads(call["function"]["arguments"])
                 content.append({"type": "tool_use", "id": call["id"], "name": name, "input": given})
@@ -278,8 +280,8 @@ def _anthropic_turns(turns: Sequence[Message]) -> list[Message]:
     return [*messages, {"role": "user", "content": results}] if results else messages
 
 
-# providers by instructor's names; what it reaches as a server of OpenAI's kind (Ollama, LiteLLM)
-# goes by ``openai``
+# providers by instructor's names; it uses ``openai`` for every server with OpenAI's API (Ollama,
+# LiteLLM)
 _SAME_SHAPE: Final = (
     "openai",
     "azure_openai",
@@ -301,7 +303,7 @@ _DIALECTS: Final[Mapping[str, _Dialect]] = {
 
 
 def dialect_of(client: _Instructor) -> _Dialect:
-    """Return what makes a provider's completion one of Chat Completions, and such turns its own.
+    """Return the converters between a provider's completion and turns and Chat Completions.
 
     Raises ContractError for a provider that is not supported.
     """
@@ -316,14 +318,14 @@ def dialect_of(client: _Instructor) -> _Dialect:
 
 
 def to_instructor(error: CallFailed) -> Any:
-    """Return the ``InstructorRetryException`` that stands for one of our errors.
+    """Return the ``InstructorRetryException`` for one of strictreply's errors.
 
-    Our error is its ``__cause__``.
+    That error is its ``__cause__``.
 
-    ``failed_attempts`` has each attempt with its raw reply, and our summary as a
+    ``failed_attempts`` has each attempt with its raw reply, and strictreply's summary as a
     ``ResponseParsingError`` or the SDK's exception. ``total_usage`` is a
     :class:`strictreply.Usage`. The codes and paths of issues, the reason and the corrections are
-    only in ``__cause__``. Unlike our errors, its text repeats the raw replies.
+    only in ``__cause__``. Unlike strictreply's errors, its text repeats the raw replies.
     """
     core = load("instructor.core")
     failed = list[Any]()
@@ -355,18 +357,19 @@ def to_instructor(error: CallFailed) -> Any:
 
 
 def from_instructor(error: Exception) -> CallFailed:
-    """Return our error for an exception of instructor.
+    """Return strictreply's error for an exception of instructor.
 
     ``error`` is an ``InstructorRetryException`` or an ``IncompleteOutputException``. If its cause
-    is one of our errors (from a wrapped client, or by :func:`to_instructor`), that is returned.
+    is one of strictreply's errors (from a wrapped client, or by :func:`to_instructor`), that is
+    returned.
 
     Otherwise each entry of ``failed_attempts`` becomes an attempt. Its raw reply is read again if
     the request has the schema (tools and JSON_SCHEMA of Chat Completions). Other replies, and
-    replies that our reader accepts, get an issue ``args.check`` with pydantic's message. Instructor
-    does not keep earlier requests, corrections, seconds, and the tokens of each attempt, so these
-    are missing; the last attempt has ``total_usage``.
+    replies that strictreply accepts, get an issue ``args.check`` with pydantic's message.
+    Instructor does not keep earlier requests, corrections, seconds, and the tokens of each attempt,
+    so these are missing; the last attempt has ``total_usage``.
 
-    A failure of the API becomes a TransportFailed, a spent ``token_budget`` a ReplyHalted, and
+    A failure of the API becomes a TransportFailed, an exhausted ``token_budget`` a ReplyHalted, and
     anything else a ReplyRejected. Raises TypeError for any other exception.
     """
     if isinstance(error.__cause__, CallFailed):
@@ -408,7 +411,7 @@ def _attempts(error: Any) -> Iterator[Attempt]:
 
     try:
         contract: Contract | None = shape(Contract(), request)[0]
-    except ContractError:  # a request of another shape than Chat Completions'
+    except ContractError:  # a request in another form than Chat Completions
         contract = None
 
     # instructor writes the total into the last completion, too
@@ -434,10 +437,10 @@ def _attempts(error: Any) -> Iterator[Attempt]:
 
 
 def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple[Issue, ...]:
-    """Return what was wrong.
+    """Return the faults of a reply.
 
-    It is found by our own reader where the request holds the schema, else it is in the words of
-    instructor's exception.
+    strictreply's reader finds them if the request has the schema; otherwise they have the message
+    of instructor's exception.
     """
     if isinstance(exception, load("instructor.core").IncompleteOutputException):
         return (Issue.of(Code.REPLY_TRUNCATED),)
@@ -447,7 +450,7 @@ def _issues(exception: Exception, raw: JSON, contract: Contract | None) -> tuple
         return verdict.issues
 
     if raw is None or not isinstance(exception, ValueError):
-        # its words may be the model's, there is no knowing
+        # its message may contain the model's text, and this cannot be detected
         exception = ValueError(f"instructor raised {type(exception).__name__}")
 
     return check_issues(exception, raw, names=() if contract is None else contract.names)

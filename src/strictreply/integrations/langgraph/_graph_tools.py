@@ -1,7 +1,8 @@
-"""The turn of an agent's tools: one call after the other, each in a step of its own.
+"""The turn of an agent's tools: one call after the other, each in its own step.
 
-A step is kept before the next one begins, so a call that waits for a person lets no other call run
-twice. A call ends in a result, or it ends the turn: what ran before it is kept in either case.
+Each step is stored before the next one begins, so a call that waits for a person does not make
+another call run twice. A call ends with a result, or it ends the turn. In both cases the results of
+the earlier calls are stored.
 """
 
 from __future__ import annotations
@@ -57,12 +58,12 @@ class _Command(Protocol):
 
 
 def tools_turn(settings: GraphSettings, state: RunState, *, awaited: bool) -> ToolFlow:
-    """Run the next call of an accepted reply; after the last one the agent is told all results.
+    """Run the next call of an accepted reply; after the last one the agent gets all results.
 
-    The first that fails ends the turn, and those behind it are not run; a ToolError is a result. A
-    tool that raises AbortRun ends the run. A call that needs approval is run when it has one.
-    Raises, before anything runs, StateError when the state holds no valid reply (requirement M118),
-    ContractError for an async tool in a sync run.
+    The first call that fails ends the turn, and the later ones are not run; a ToolError is a
+    result. A tool that raises AbortRun ends the run. A call that needs approval runs if it has one.
+    Before anything runs, raises StateError if the state contains no valid reply (requirement M118),
+    and ContractError for an async tool in a sync run.
     """
     calling = state["calling"] or {}
     agent = settings.agents[calling["agent"]]
@@ -122,7 +123,7 @@ def _aborted(
     ran: tuple[AgentToolCallResult, ...],
     error: AbortRun,
 ) -> RunState:
-    """End a run that a tool ends, or that ends because of one; what ran is kept."""
+    """End a run because of a tool; the results so far are stored."""
     state = _cut_short(agent, state, ran)
     branch = branch_of(state, settings.max_turns, agent.name)
     return follow(state, agent, branch, RoutingDecision.stopped(RoutingReason.ABORTED, str(error)))
@@ -136,7 +137,7 @@ def _cut_short(agent: ChatAgent, state: RunState, ran: tuple[AgentToolCallResult
 
 
 def _failed_in_row(state: RunState, agent: ChatAgent, ran: tuple[AgentToolCallResult, ...]) -> int:
-    """Count the failures in a row of the tool that was run last, since its agent was told more."""
+    """Count the last tool's failures in a row, since its agent received any other message."""
     names: dict[str, str] = {}
     earlier: list[AgentToolCallResult] = []
     for turn in state["threads"].get(agent.name, []):
@@ -158,7 +159,7 @@ def _failed_in_row(state: RunState, agent: ChatAgent, ran: tuple[AgentToolCallRe
 def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
     """Return the calls of a verdict, to run them.
 
-    Raises StateError when the verdict is not valid, or calls nothing.
+    Raises StateError if the verdict is not valid, or has no calls.
     """
     if not result.is_valid or not result.calls:
         words = "must have a reply that calls a tool"
@@ -169,14 +170,14 @@ def executable_calls(result: ValidationResult) -> tuple[ToolCall, ...]:
 
 
 def is_open(state: Mapping[str, Any]) -> bool:
-    """Return whether calls of a reply are still to be run after others of it."""
+    """Return whether a reply has calls that have not run yet, after some that have."""
     return state.get("next_agent") == TOOLS and bool((state.get("calling") or {}).get("done"))
 
 
 def _done(calling: JSONObject, runs: list[RunTool]) -> tuple[AgentToolCallResult, ...]:
-    """Read the results of the calls that were run.
+    """Read the results of the calls that have run.
 
-    Raises StateError for those of other calls.
+    Raises StateError for results of other calls.
     """
     results = calling.get("done", ())
     expected = [str(run.call.id) for run in runs[: len(results)]]
@@ -193,7 +194,7 @@ def _gone_on(
     state: RunState,
     done: tuple[AgentToolCallResult, ...],
 ) -> RunState:
-    """Go on with the next call of the reply, or where the results lead."""
+    """Continue with the next call of the reply, or with what follows the results."""
     calling = state["calling"] or {}
     if len(done) < len(calling["turn"]["tool_calls"]):
         progress = {**calling, "done": [one.to_dict() for one in done]}
@@ -209,7 +210,7 @@ def _gone_on(
 def _handover(
     settings: GraphSettings, agent: ChatAgent, state: RunState, target: str
 ) -> ValidationResult:
-    """Return the verdict on a hand-over that a tool of the agent asks for."""
+    """Return the verdict on a hand-over that a tool of the agent requests."""
     branch = branch_of(state, settings.max_turns, agent.name)
     action: JSONObject = {
         "next_action": ActionType.INVOKE_AGENT.value,
@@ -221,10 +222,10 @@ def _handover(
 def _followed(
     settings: GraphSettings, agent: ChatAgent, state: RunState, run: RunTool, command: _Command
 ) -> RunState:
-    """Return the state after the Command of a tool: its own fields, and where it goes.
+    """Return the state after the Command of a tool: its own fields, and the next node.
 
-    Raises ContractError for what a tool may not tell a graph: other fields, an agent that its agent
-    may not hand over to, a second target.
+    Raises ContractError for a Command that a tool may not return: with other fields, an agent that
+    its agent may not hand over to, or a second target.
     """
     tool = run.tool.name
     update: Any = {} if command.update is None else command.update

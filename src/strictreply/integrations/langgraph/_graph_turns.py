@@ -1,8 +1,8 @@
 """The turns of a run: flows from one state to the next.
 
-A turn is that of an agent or of the human; that of tools stands in ``_graph_tools``, and how a run
-begins in ``_run_beginning``. Every reply is judged before anything follows from it, and no call
-runs that was not judged valid in the same turn.
+A turn is an agent's or the human's. The turns of tools are in ``_graph_tools``, and the beginning
+of a run is in ``_run_beginning``. Every reply is judged before the run acts on it. A call runs only
+if it was judged valid in the same turn.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ USER_SAID: Final = "The user said: "
 class AskAgent:
     """Effect: ask an agent for its next action.
 
-    What comes back is the exchange, or the CallFailed that ended it.
+    The result is the exchange, or the CallFailed that ended it.
     """
 
     agent: ChatAgent
@@ -73,9 +73,9 @@ class AskAgent:
 
 @dataclass(frozen=True, slots=True)
 class AskHuman:
-    """Effect: interrupt the run until somebody answers.
+    """Effect: interrupt the run until a person answers.
 
-    ``refused`` is what was wrong with the answer before.
+    ``refused`` is the fault of the previous answer.
     """
 
     question: JSONObject
@@ -110,7 +110,7 @@ def request_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
 
 def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> TurnFlow:
     """Ask an agent for its next action, judge it, and follow the router's decision."""
-    if state["is_complete"]:  # a rule leads on to an agent: the run goes on
+    if state["is_complete"]:  # a rule leads to another agent, so the run continues
         state = changed(state, is_complete=False, ending=None, outcome=None)
 
     if settings.hand_over == "history" and state.get("history") is None:
@@ -118,7 +118,7 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
         state = changed(state, history=[first], heard={agent.name: 1})
 
     thread = state["threads"].get(agent.name, [])
-    if not thread or thread[-1]["role"] == "assistant":  # nobody said anything to it
+    if not thread or thread[-1]["role"] == "assistant":  # the agent has no new input
         state = with_turn(state, agent.name, state["branch"]["asked"])
 
     branch = branch_of(state, settings.max_turns, agent.name)
@@ -145,7 +145,7 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     if isinstance(asked, CallFailed):
         return _failed(settings, agent, state, asked)
 
-    # ``judging`` does not count the reply: that was done when it came.
+    # ``judging`` does not count the reply, which was already counted when it was received.
     message = asked.transcript[-1]
     spoken = spoken_message(message, agent.wire)
     result = yield from settings.processor.judging(spoken, agent, branch, state)
@@ -153,7 +153,7 @@ def agent_turn(settings: GraphSettings, agent: ChatAgent, state: RunState) -> Tu
     reply: JSONObject = {"role": "assistant", "content": spoken.get("content")}
 
     if result.tool_calls:
-        # calls are replayed natively, however they were written, together with their results
+        # calls are replayed natively, in whatever form they were written, with their results
         reply |= {"content": None, "tool_calls": result.tool_calls}
         opening = request[agent.wire.replay.keyword][0]
         reply = with_kept_thoughts(reply, message, agent.wire, opening, answer.contract)
@@ -170,7 +170,7 @@ def routed(
     result: ValidationResult,
     reply: Message | None = None,
 ) -> RunState:
-    """Return the state that follows from a verdict on what an agent wants."""
+    """Return the state that follows from a verdict on an agent's action."""
     branch = branch_of(state, settings.max_turns, agent.name)
 
     if (target := result.next_agent) is not None:
@@ -185,7 +185,7 @@ def routed(
     context = RoutingContext(
         current_agent=agent.name,
         current_branch_id=branch.id,
-        # the client has spent its retries
+        # the client has used up its retries
         retry_count=budget.max_retries,
         transport_retries=budget.repeats,
     )
@@ -195,9 +195,9 @@ def routed(
 def _failed(
     settings: GraphSettings, agent: ChatAgent, state: RunState, error: CallFailed
 ) -> RunState:
-    """Follow a call that gave no action.
+    """Handle a call that returned no action.
 
-    Where replies of text alone spent the retries, that is the reason.
+    If replies of text alone used up the retries, that is the reason.
     """
     branch = branch_of(state, settings.max_turns, agent.name)
 
@@ -231,24 +231,22 @@ def _looped(
 
 
 def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
-    """Put the first pending question to the human until an answer decides it.
+    """Ask the human the first pending question until an answer decides it.
 
-    The run goes on as the answer decides.
-
-    However often they are asked, it is one execution for the loop bound. An invalid answer raises
-    ContractError while the run waits for another. Raises StateError, before anybody is asked, for a
-    question that no agent waits for.
+    The run continues as the answer decides. Repeated questions count as one execution for the loop
+    bound. An invalid answer raises ContractError, and the run waits for another. Raises StateError,
+    before the human is asked, for a question that no agent waits for.
     """
     topology = settings.topology
     entry = state["next_agent"]
     if not state["loop_count"] and entry not in (None, HUMAN_INPUT):
-        # A run begins, whose input knows nothing of what the run before left pending: LangGraph
-        # merges both ledgers.
+        # A new run begins. Its input does not have the questions that the previous run left
+        # pending, because LangGraph merges both ledgers.
         state = carry_over_requests(state, entry)
 
     StateError.raise_for(request_issues(topology, state))
-    brought = state["human_feedback"]  # without a checkpointer the state brings an answer along
-    # the question is put among the messages
+    brought = state["human_feedback"]  # without a checkpointer the input contains the answer
+    # the question becomes one of the messages
     state = human_input(changed(state, human_feedback=None))
     request = pending_requests(state)[0]
 
@@ -281,7 +279,7 @@ def human_turn(settings: GraphSettings, state: RunState) -> TurnFlow:
 
 
 def _answered(settings: GraphSettings, state: RunState, settled: SettledHuman) -> RunState:
-    """Go on after an answer, which is passed to the agent that asked.
+    """Continue after an answer, which is passed to the agent that asked.
 
     After an error of this run the recovery decides.
     """

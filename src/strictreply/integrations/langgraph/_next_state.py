@@ -1,10 +1,10 @@
 """Turns decisions into the next state of a run.
 
-That is what follows a reply, the branches that it opens, and their meeting.
+This includes what follows a reply, the branches that it opens, and how they are joined.
 
-A parallel branch ends by itself, at the agent that opened it, or at an agent that another branch
-can lead to as well: branches that lead to the same agent meet there, and it is asked once, with the
-outcome of each of them.
+A parallel branch ends by itself, at the agent that opened it, or at an agent that other branches
+may lead to as well. Branches that lead to the same agent are joined there, and it is asked once,
+with the outcome of each of them.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ from strictreply.integrations.langgraph._run_outcomes import (
 _STATUS: Final[Mapping[RoutingReason, RunStatus]] = {
     RoutingReason.ABORTED: RunStatus.ABORTED,
     RoutingReason.HUMAN_SKIP: RunStatus.SKIPPED,
-    # a bound ended it, as the loop limit does: nobody finished
+    # a limit ended it, like the loop limit: no agent finished
     RoutingReason.MAX_TURNS: RunStatus.FAILED,
 }
 
-# a branch as it was opened, and its outcome
+# a branch as it was when it was opened, and its outcome
 _Ended: TypeAlias = tuple[JSONObject, JSONObject]
 
 
@@ -85,12 +85,12 @@ def follow(
 ) -> RunState:
     """Return the state that follows from a decision about ``agent``.
 
-    ``turn`` is the agent's reply, None when there is none.
+    ``turn`` is the agent's reply; None if there is none.
     """
     turns = decision.metadata.get("conversation_turns", branch.turns)
     progress = branch_record(replace(branch, turns=turns))
     state = changed(state, branch={**state["branch"], **progress})
-    step = next(iter(decision.next_steps), None)  # its type is that of all steps
+    step = next(iter(decision.next_steps), None)  # all steps have the same type
 
     if decision.has_child_branches():
         branches = [
@@ -113,19 +113,19 @@ def follow(
         return changed(state, calling={"agent": agent.name, "turn": turn}, next_agent=TOOLS)
 
     if step.step_type is StepType.ERROR_RECOVERY:
-        # the user is asked how to go on: retry, skip or abort
+        # the user decides how to continue: retry, skip or abort
         failure = step.data.get("error", {}).get("message") or ""
         words = f"{agent.name}: {failure}\n{HumanKind.ERROR.prompt}"
         node = node_of(agent.name)
         skip = agent.skip_to and node_of(agent.skip_to)
-        # cancelling the question leads back to the agent, as retrying does
+        # cancelling the question leads back to the agent, like a retry
         at_agent = changed(state, next_agent=node)
         return request_human_input(
             at_agent, words, kind=HumanKind.ERROR, resume_to=node, skip_to=skip
         )
 
-    # What is left is to invoke an agent: the router knows that no retries are left, so it decides
-    # on none.
+    # The only step left is to invoke an agent: the router gets no retries here, so it never
+    # decides on one.
     request = step.data.get("request")
     if step.target == USER:
         node = node_of(agent.name)
@@ -142,7 +142,7 @@ def follow(
 
 
 def _handed_over(state: RunState, agent: str, target: str, request: JSON) -> RunState:
-    """Tell an agent what another hands over, after what it was not told before."""
+    """Give an agent what another one hands over, after the messages that it has not seen."""
     state, before = unheard(state, target)
     text = _handover_text(agent, request, state)
     if request is not None:
@@ -162,7 +162,7 @@ def _ended(
 ) -> RunState:
     """Return the state of a run or branch that is over.
 
-    ``leads_to`` is the agent that a branch leads to, None when there is none.
+    ``leads_to`` is the agent that a branch leads to; None if there is none.
     """
     reason = decision.reason or RoutingReason.BROKEN_RESULT
     status = RunStatus.COMPLETED if decision.error_action is None else RunStatus.FAILED
@@ -183,7 +183,7 @@ def _ended(
 def _content(state: RunState, agent: str, decision: RoutingDecision) -> JSON:
     """Return the answer of a run that is over.
 
-    For a branch that ends without content of its own it is what was brought to the branch.
+    For a branch that ends without content of its own, it is the content that was passed to it.
     """
     step = next(iter(decision.next_steps), None)
     if step is not None and step.step_type is StepType.FINAL_RESPONSE:
@@ -194,8 +194,8 @@ def _content(state: RunState, agent: str, decision: RoutingDecision) -> JSON:
     if not silent or branch["spawner"] is None:
         return None
 
-    # All that its agent received beside its request: hand-overs, results of tools and branches, the
-    # user's words.
+    # All that its agent received in addition to its request: hand-overs, results of tools and
+    # branches, the user's messages.
     thread = state["threads"].get(agent, [])
     contents: list[JSON] = [turn["content"] for turn in thread if turn["role"] in ("user", "tool")]
     texts = [text for text in contents if text != branch.get("opening")]
@@ -209,9 +209,9 @@ def _handover_text(agent: str, request: JSON, state: RunState) -> str:
 
 
 def _reports_text(reports: JSON, asked: str, led: Iterable[str] = ()) -> str:
-    """Return the turn for an agent after branches.
+    """Return the agent's turn that reports the outcomes of branches.
 
-    ``led`` are the agents that handed over, some without a request.
+    ``led`` are the agents that handed over; some of them did so without a request.
     """
     handovers = [f"{agent} hands over to you." for agent in dict.fromkeys(led)]
     listed = cast("list[JSON]", reports)
@@ -225,12 +225,12 @@ def branch_states(
 ) -> list[RunState]:
     """Return the state that each awaited branch begins with.
 
-    Of an application's ``own_fields`` a branch is given those without a reducer: what it writes
-    into the others is added to the run's when the branch is over.
+    A branch gets only those of the application's ``own_fields`` that have no reducer. What it
+    writes into the others is added to the run's when the branch is over.
 
-    Together the branches share what is left of the run's ``limit``. One execution is kept for the
-    join and one for the agent behind it; the others are divided evenly. A branch begins at the
-    count that leaves it its share, so a run executes limit + 1 nodes at most (requirement R32).
+    The branches share what is left of the run's ``limit``. One execution is reserved for the join,
+    and one for the agent after it; the others are divided evenly. Each branch starts with a count
+    that leaves it its share, so a run executes at most limit + 1 nodes (requirement R32).
     """
     specs = (state["spawned"] or {})["branches"]
     meets = _meeting_points(topology, state)
@@ -255,8 +255,8 @@ def branch_states(
 
 
 def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunState:
-    """Return the state of one branch, which holds nothing of the others but its request."""
-    # a branch of this run alone
+    """Return the state of one branch; its request is all that it knows of the others."""
+    # an id that is unique to a branch of this run
     here = f"{state['conversation_id']}/{spec['id']}:{spec['instance_id']}"
     profile = state["user_profile"]
     limit = state.get("max_loop_count")
@@ -284,10 +284,9 @@ def _branch_state(state: RunState, spec: JSONObject, meets: list[JSON]) -> RunSt
 
 
 def branch_outcome(state: RunState, last: RunState, own_fields: Iterable[str]) -> JSONObject:
-    """Return what a branch that ended in a ``last`` state changes in its run.
+    """Return what a branch that ended in the state ``last`` changes in its run.
 
-    Questions that are pending in the branch are put in the run, and the fields that it wrote of an
-    application's ``own_fields``.
+    These are its pending questions, and the application's ``own_fields`` that it wrote.
     """
     outcome = stored_outcome(last) | {
         "spent": last["loop_count"] - state["loop_count"],
@@ -315,7 +314,7 @@ def branch_outcome(state: RunState, last: RunState, own_fields: Iterable[str]) -
 def _meeting_points(topology: Topology, state: RunState) -> list[JSON]:
     """Return the agents at which a branch that is opened now ends.
 
-    Other branches may lead to them as well.
+    Other branches may lead to them, too.
     """
     spawned = state["spawned"] or {}
     led = (state["outcomes"][spec["id"]].get("leads_to") for spec in spawned.get("waiting", ()))
@@ -329,13 +328,14 @@ def _meeting_points(topology: Topology, state: RunState) -> list[JSON]:
 
 
 def join_branches(topology: Topology, state: RunState) -> RunState:
-    """Go on where the branches lead, with the outcomes in the order of the reply.
+    """Continue where the branches lead, with the outcomes in the order of the reply.
 
-    An abort in one branch ends the run.
-
-    One agent alone follows in this run; when no branch leads on it is the one that opened them. Of
-    several, those that no other leads to are asked first, each in a branch of its own. To an exit
-    of this branch the branch itself leads.
+    - An abort in one branch ends the run.
+    - If the branches lead to one agent, it continues in this run. If no branch leads to an agent,
+      it is the agent that opened them.
+    - If they lead to several agents, those that no other one leads to are asked first, each in a
+      branch of its own.
+    - An exit of this branch ends the branch, which then leads to it.
     """
     spawned = state["spawned"] or {}
     opener = spawned["agent"]
@@ -343,7 +343,7 @@ def join_branches(topology: Topology, state: RunState) -> RunState:
     outcomes = [state["outcomes"][spec["id"]] for spec in specs]
     ended = list(zip(specs, outcomes, strict=True))
 
-    # of several formats of one agent the first holds
+    # if an agent has several formats, the first one is used
     formats = ChainMap(state.get("reply_formats", {}), *(one["reply_formats"] for one in outcomes))
     state = changed(state, spawned=None, reply_formats=dict(formats))
 
@@ -395,7 +395,7 @@ def _reached(topology: Topology, agent: str, opener: str) -> set[str]:
 def _first(topology: Topology, targets: set[str], opener: str) -> list[str]:
     """Return the targets that no other one leads to.
 
-    Of targets that lead to each other none has to wait.
+    Of targets that lead to each other, none has to wait.
     """
     ahead = {one: _reached(topology, one, opener) for one in targets}
 
@@ -412,7 +412,7 @@ def _opened_at(
     for index, agent in enumerate(agents):
         brought = [(spec, outcome) for spec, outcome in ended if outcome.get("leads_to") == agent]
         branch_id = f"{state['branch']['id']}/{state['loop_count']}.{index}"
-        # as the ids of the branches that an agent opens (M32)
+        # like the ids of the branches that an agent opens (M32)
         place = [state["conversation_id"], state["loop_count"], len(state["messages"])]
         seed = json.dumps([*place, branch_id])
         instance = f"{agent}_{index}_{hashlib.blake2b(seed.encode(), digest_size=4).hexdigest()}"
@@ -442,7 +442,7 @@ def _asked_before(state: RunState, target: str, *, teller: str) -> RunState:
 def _reports(ended: Iterable[_Ended]) -> list[JSON]:
     """Return the reports on branches.
 
-    A failed one is reported with its reason, without words of a model or a server.
+    A failed branch is reported with its reason, without text of a model or a server.
     """
     reports: list[JSON] = []
     for spec, outcome in ended:
@@ -458,7 +458,7 @@ def _reports(ended: Iterable[_Ended]) -> list[JSON]:
         else:
             report["reason"] = outcome["reason"]
             if "met" in spec:
-                # the reports of other branches are not lost with an agent that failed
+                # the reports of other branches must not be lost with an agent that failed
                 report["brought"] = from_json(spec["request"], "/spawned/waiting")
 
         reports.append(report)

@@ -1,9 +1,9 @@
-"""What tells a run that goes in circles from one that gets on.
+"""How the router detects a run that makes no progress.
 
-Two signs are kept in the state. A streak counts the replies of an agent that were text alone, which
-the limit on content loops bounds. The task is a hash of what comes next, the calls, the branches or
-an agent's last turns: the router compares it with those before. What differs at each turn without
-a meaning, such as the ids of branches and the spelling of JSON, is left out of it.
+The state has two indicators. A streak counts an agent's replies that are only text; the limit on
+content loops bounds it. The task is a hash of what comes next: the calls, the branches or an
+agent's last turns. The router compares it with the earlier ones. The hash leaves out what differs
+in each turn without a meaning, such as the ids of branches and the spelling of JSON.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _INSTANCE_ID = re.compile(r'"instance_id":"(?:[^"\\]|\\.)*",?')
 
 
 def streak_of(state: RunState, agent: str) -> ContentStreak:
-    """Read how many replies of an agent in a row were text without an action."""
+    """Return how many replies of an agent in a row were text without an action."""
     record = state.get("content_streaks", {}).get(agent, {"count": 0, "snippet": ""})
     return ContentStreak(agent, record["count"], record["snippet"])
 
 
 def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> RunState:
-    """Count an ask's attempts into the streak of an agent."""
+    """Add the attempts of a request to the streak of an agent."""
     before = streak_of(state, agent)
     streak = streak_after(before, attempts)
     if streak == before:
@@ -49,9 +49,9 @@ def with_streak(state: RunState, agent: str, attempts: Sequence[Attempt]) -> Run
 
 
 def streak_after(streak: ContentStreak, attempts: Sequence[Attempt]) -> ContentStreak:
-    """Return the streak of an agent after an ask's attempts.
+    """Return the streak of an agent after the attempts of a request.
 
-    An accepted action, a call and a try at an action end a streak (requirement M78).
+    An accepted action, a call and an attempted action end a streak (requirement M78).
     """
     for attempt in attempts:
         if attempt.failure is None:
@@ -64,9 +64,9 @@ def streak_after(streak: ContentStreak, attempts: Sequence[Attempt]) -> ContentS
 
 
 def with_task(state: RunState) -> RunState:
-    """Hash what comes next as ``current_task``, for the loop limits (R39).
+    """Store a hash of what comes next as ``current_task``, for the loop limits (R39).
 
-    It is the coming calls or branches, or an agent's last turns.
+    It covers the next calls or branches, or an agent's last turns.
     """
     target = state["next_agent"]
     calling = state["calling"]

@@ -1,9 +1,9 @@
-"""Checks of a state before it is used: whoever stored or changed it, no node trusts it.
+"""Checks of a state before it is used: nodes do not trust a stored or changed state.
 
-A state comes from a checkpoint, from ``update_state``, or from a program that kept it, and may be
-of another version of the app. Three questions are asked: is everything there and of its type, may
-the agents that lead to branches do so, and are the outcomes of branches what branches write. Each
-fault is an issue with its place; none repeats a value of the state.
+A state comes from a checkpoint, from ``update_state``, or from a program that stored it. It may be
+from another version of the app. The checks are: every field exists and has its type, the agents
+that lead to branches are permitted to, and the outcomes of branches have the right form. Each fault
+is an issue with its place; an issue never repeats a value of the state.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _schemas(agents: tuple[str, ...]) -> tuple[StateSchema, StateSchema]:
 
 
 def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
-    """Yield what is missing, mistyped, or names an agent that the topology does not have."""
+    """Yield fields that are missing, mistyped, or name an agent outside of the topology."""
     yield from _schemas(topology.agents)[0].issues(state)
     needed = _PREPARED.get(str(state.get("next_agent")))
     if needed is not None and not state.get(needed):
@@ -104,7 +104,7 @@ def run_issues(topology: Topology, state: RunState) -> Iterator[Issue]:
 
 
 def spawn_issues(topology: Topology, spawned: JSONObject, allowed: Permitted) -> Iterator[Issue]:
-    """Yield what the agents which lead to branches may not do (requirements M107, M118)."""
+    """Yield actions that are not permitted to agents which lead to branches (M107, M118)."""
     opened = any("met" not in spec for spec in spawned["branches"])
     if opened and ActionType.PARALLEL_INVOKE not in allowed.actions:
         yield allowed.action_refusal(ActionType.PARALLEL_INVOKE)

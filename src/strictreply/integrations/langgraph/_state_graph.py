@@ -390,8 +390,8 @@ class _GraphBuilder:
         if decision.target != BRANCH:
             return decision.target
 
-        # Before branches are opened the topology is asked once more, whoever wrote them into the
-        # state.
+        # The topology is checked once more before branches are opened, because any program may have
+        # written them into the state.
         settings = self._settings
         spawned = state["spawned"] or {}
         agent = settings.agents[spawned["agent"]]

@@ -148,8 +148,8 @@ def ended_stream(
 def as_sent(response: BaseModel | JSONObject, api: JudgedApi) -> object:
     """Return a whole reply as JSON.
 
-    The items of a response go back to the server when it is asked again: without what LiteLLM has
-    added to them.
+    The items of a response go back to the server in a retry, so they are returned without what
+    LiteLLM has added to them.
     """
     if isinstance(response, dict):
         return {name: value for name, value in response.items() if name != _HIDDEN}

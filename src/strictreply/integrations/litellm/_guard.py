@@ -192,8 +192,8 @@ class Guard(_Callback):
         return data
 
     def _first_request(self, call: ProxyCall) -> JSONObject:
-        """Return what asks for a reply that can be guaranteed; ContractError where none can be."""
-        # where only some tools are enforced, a declared contract is no part of the request
+        """Return the request for a guaranteed reply; raise ContractError if it is impossible."""
+        # if only some tools are enforced, a declared contract is not part of the request
         contract = call.contract if call.enforcement.is_whole else Contract()
         policy = self._settings.policy
         made = contract.next_request(call.request, api=call.api.name, policy=policy)

@@ -72,11 +72,11 @@ class _Registry(NamedTuple):
 
 
 def contract_for(settings: ProxySettings, data: JSONObject) -> Contract | None:
-    """Return the declared contract that a request is held to; None when there is none.
+    """Return the declared contract for a request; None if there is none.
 
-    That is the contract of the model as the request names it, else of the same model by another
-    name, else of a model that the router falls back to. Raises ContractError where several
-    different contracts would hold alike.
+    It is the contract of the model name in the request, else of the same model by another name,
+    else of a model that the router falls back to. Raises ContractError if several different
+    contracts would apply equally.
     """
     if not settings.contracts:
         return settings.contract

@@ -1,4 +1,4 @@
-"""How far the reply to a request is enforced: by its model, key or team, else as for all."""
+"""How far the reply to a request is enforced: by its model, key or team, else by the default."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strictreply.core.calls import Enforcement, Rollout
 from strictreply.core.forms import peek
 
 HOW: Final = ("mode", "enforce", "observe")
-"""The settings that say how far replies are enforced."""
+"""The settings for how far replies are enforced."""
 
 _WHOSE: Final = ("model", "key", "team")
 _RULE: Final = "a list of rules, as in [{key: trial-*, mode: observe}]"
@@ -23,12 +23,12 @@ class Rule(NamedTuple):
     """How far the replies of some requests are enforced."""
 
     patterns: Mapping[str, str]
-    """Patterns of ``model``, ``key`` and ``team``; all that are there must fit."""
+    """Patterns of ``model``, ``key`` and ``team``; each of them must match."""
     rollout: Rollout
     """How far these replies are enforced."""
 
     def fits(self, names: Mapping[str, Iterable[str]]) -> bool:
-        """Return whether each pattern fits one of the names that a request has for it."""
+        """Return whether each pattern matches one of the names that a request has for it."""
         for whose, pattern in self.patterns.items():
             if not any(fnmatchcase(name, pattern) for name in names[whose]):
                 return False
@@ -37,10 +37,10 @@ class Rule(NamedTuple):
 
 
 def rollout_of(given: JSONObject) -> Rollout:
-    """Return how far replies are enforced by some settings; raise ContractError for a wrong one."""
+    """Return how far some settings enforce replies; raise ContractError for a wrong one."""
     mode: Any = given.get("mode")
     if mode is False:
-        mode = "off"  # as YAML reads the bare word
+        mode = "off"  # YAML reads the bare word as False
 
     return Rollout(mode, given.get("enforce"), given.get("observe"))
 
@@ -79,9 +79,9 @@ def _rule_of(given: object, named: str) -> Rule:
 def enforcement_for(
     rules: Iterable[Rule], rollout: Rollout, data: JSONObject, caller: object
 ) -> Enforcement:
-    """Return how far the reply to a request is enforced now: by the first rule that fits.
+    """Return how far the reply to a request is enforced now: by the first rule that matches.
 
-    ``caller`` is what LiteLLM knows of the key; None for nothing.
+    ``caller`` is what LiteLLM knows about the key; None if it knows nothing.
     """
     # an alias of a key or a team has replaced the name that the client sent
     sent = peek(peek(data.get("proxy_server_request"), "body"), "model")

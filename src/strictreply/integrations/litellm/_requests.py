@@ -1,4 +1,4 @@
-"""What the guard reads of a request, for each API that it judges; and what asks for no form."""
+"""What the guard reads of a request, for each API that it judges."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class JudgedApi(NamedTuple):
     conversation: Literal["messages", "input"]
     """The member of a request that holds the conversation."""
     members: tuple[str, ...]
-    """The members that say what a reply may be, or are changed for a retry.
+    """The members that determine the reply, or that a retry changes.
 
-    All others go along with every request.
+    All other members are sent with every request.
     """
     form: str
-    """Where a request says the form of its answer."""
+    """The member that has the form of the answer."""
     prompt: str
-    """The member that names a prompt which the provider keeps."""
+    """The member that names a prompt which the provider stores."""
     metadata: str
-    """The member of LiteLLM's that holds what is logged of a call."""
+    """LiteLLM's member with the data that are logged for a call."""
     demands: frozenset[str]
-    """The members of another API that ask for a form of the reply; the guard does not read them."""
+    """The members of another API that request a form of the reply; the guard does not read them."""
 
 
-# the members of all APIs that determine the form of a reply, beside those that an API reads itself
+# the members of all APIs that determine the form of a reply, next to those that an API reads itself
 _FORMS: Final = frozenset(
     {"functionDeclarations", "output_format", "responseJsonSchema", "responseSchema"}
     | {"response_json_schema", "response_schema", "text_format"}
@@ -108,7 +108,7 @@ MESSAGES: Final = JudgedApi(
     ),
     form="output_config.format",
     prompt="prompt_id",
-    metadata="litellm_metadata",  # metadata is a member of the API's own
+    metadata="litellm_metadata",  # metadata is a member of the API itself
     demands=(_FORMS - {"output_format"}) | {"functions", "response_format"},
 )
 
@@ -123,7 +123,7 @@ _PLAIN: Final[Mapping[str, frozenset[str]]] = {
     | {"contents", "systemInstruction", "system_instruction", "safetySettings"}
     | {"generationConfig"},
 }
-"""The members of a request, by call type, that ask for no form of its reply."""
+"""The members of a request, by call type, that do not request a form of its reply."""
 
 _PLAIN_CONFIG: Final = frozenset(
     {"temperature", "topP", "topK", "maxOutputTokens", "stopSequences", "seed", "thinkingConfig"}
@@ -136,9 +136,9 @@ _ALIASES: Final = {
 
 
 def is_demanding(data: JSONObject, api: JudgedApi) -> bool:
-    """Return whether a request itself determines its reply; its ``extra_body`` counts, too.
+    """Return whether a request determines the form of its reply; its ``extra_body`` counts, too.
 
-    A prompt that is kept elsewhere may do so. Raises ContractError for an ``extra_body`` that
+    A prompt that the provider stores may do so. Raises ContractError for an ``extra_body`` that
     cannot be read.
     """
     whole = {**data, **_extra_body(data)}
@@ -160,7 +160,7 @@ def _has_form(whole: JSONObject, api: JudgedApi) -> bool:
 
 
 def refuse_unread(data: JSONObject, api: JudgedApi) -> None:
-    """Raise ContractError for a request that asks for a form in a way that is not judged."""
+    """Raise ContractError for a request of a form in a way that the guard does not judge."""
     extra = _extra_body(data)
     for name in _foreign_demands({**data, **extra}, api):
         raise ContractError(
@@ -184,9 +184,9 @@ def refuse_unread(data: JSONObject, api: JudgedApi) -> None:
 
 
 def is_plain(data: JSONObject, call_type: str) -> bool:
-    """Return whether a request of another API asks for no form of its reply, as far as is known.
+    """Return whether a request of another API requests no form of its reply.
 
-    A member that is not known here may ask for one.
+    A member that is not known here may request one.
     """
     known = _PLAIN.get(_ALIASES.get(call_type, call_type))
     sent = data.get("proxy_server_request")
@@ -199,7 +199,7 @@ def is_plain(data: JSONObject, call_type: str) -> bool:
 
 
 def is_added_to(kwargs: JSONObject) -> bool:
-    """Return whether a call, as it goes to a deployment, determines the form of its reply."""
+    """Return whether a call, as it is sent to a deployment, determines the form of its reply."""
     whole = {**kwargs, **_extra_body(kwargs)}
     return _has_form(whole, CHAT) or _has_form(whole, RESPONSES)
 

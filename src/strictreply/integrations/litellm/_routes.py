@@ -1,6 +1,6 @@
-"""Which routes of the proxy are let in: a list of what is judged, and of what holds no reply.
+"""Which routes of the proxy are open: those that are judged, and those that return no reply.
 
-A route that is not listed is refused, such as one that a later LiteLLM brings.
+A route that is not listed is refused, for example a new one of a later LiteLLM.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 passing: ContextVar[bool] = ContextVar("strictreply_passing", default=False)
-"""Whether the request that is served passes by the settings, and is not judged."""
+"""Whether the settings let the present request pass without a verdict."""
 
 JUDGED: Final[Mapping[str, JudgedApi]] = {
     **dict.fromkeys(("completion", "acompletion"), CHAT),
     **dict.fromkeys(("responses", "aresponses"), RESPONSES),
     **dict.fromkeys(("anthropic_messages", "aanthropic_messages"), MESSAGES),
 }
-"""The APIs that are judged, by LiteLLM's words for a call."""
+"""The APIs that are judged, by LiteLLM's call types."""
 
 NAMES: Final = {
     **dict.fromkeys(("agenerate_content", "agenerate_content_stream"), "generateContent"),
     **dict.fromkeys(("text_completion", "atext_completion"), "/v1/completions"),
 }
-"""What a client calls the routes whose requests are judged by their members alone."""
+"""The names that clients use for the routes whose requests are judged by their members alone."""
 
 _NO_REPLY: Final = """
     aembedding embedding embeddings amoderation moderation arerank rerank asearch search aocr ocr
@@ -56,16 +56,16 @@ _NO_REPLY: Final = """
     avideo_extension avideo_create_character avideo_get_character create_video
 """
 SILENT: Final = frozenset(_NO_REPLY.split())
-"""LiteLLM's words for the calls that bring no reply of a chat model."""
+"""LiteLLM's call types that return no reply of a chat model."""
 
-# the routes whose requests come to the hooks, which decide
+# the routes whose requests reach the hooks, which decide
 _TO_THE_HOOKS: Final = """
     [/v1]/chat/completions /engines/{+}/chat/completions /cursor/chat/completions
     /openai/deployments/{+}/chat/completions [/openai][/v1]/responses
     [/v1]/completions /engines/{+}/completions /openai/deployments/{+}/completions
     /v1/messages [/v1beta]/models/{+}:generateContent [/v1beta]/models/{+}:streamGenerateContent
 """
-# the routes of models with no reply of a chat model
+# the routes of models that return no reply of a chat model
 _OF_MODELS: Final = """
     [/v1]/embeddings /engines/{+}/embeddings /openai/deployments/{+}/embeddings
     [/v1]/images/{} /openai/deployments/{+}/images/{} [/v1]/audio/{} [/v1]/moderations
@@ -102,7 +102,7 @@ _OF_ADMINISTRATION: Final = """
     /v2/guardrails/list /v2/key/{*} /v2/login /v2/model/{*} /v2/organization/{*} /v2/team/{*}
     /v2/user/{*} /v3/login /v3/login/exchange
 """
-# routes of which one method only holds no reply
+# routes of which only one method returns no reply
 _OF_ONE_METHOD: Final = {
     "DELETE": "[/openai][/v1]/responses/{} [/v1]/files/{+} /prompts/{}",
     "GET": "[/v1]/batches [/v1]/batches/{+} [/v1]/files/{+} /prompts/{}",
@@ -131,11 +131,11 @@ _HOOKED: Final = _pattern(_TO_THE_HOOKS)
 _IN_AREAS: Final = " ".join(f"/{area}[/{{*}}]" for area in _AREAS.split())
 _PASSED: Final = _pattern(f"{_OF_MODELS} {_OF_ADMINISTRATION} {_IN_AREAS}")
 _PASSED_BY_METHOD: Final = {method: _pattern(paths) for method, paths in _OF_ONE_METHOD.items()}
-_FILE_CONTENT: Final = re.compile(r"(/v1)?/files/.*content/?")  # it may hold the replies of a batch
+_FILE_CONTENT: Final = re.compile(r"(/v1)?/files/.*content/?")  # may contain a batch's replies
 
 
 def is_listed(method: str, path: str) -> bool:
-    """Return whether a request may come in: the hooks decide on it, or it holds no reply."""
+    """Return whether a request may pass: the hooks decide about it, or it returns no reply."""
     if method == "POST" and _HOOKED.fullmatch(path):
         return True
     if method in {"HEAD", "OPTIONS"} or _PASSED.fullmatch(path):
@@ -148,7 +148,7 @@ def is_listed(method: str, path: str) -> bool:
 
 
 def refusal(route: str) -> str:
-    """Return the words with which a request by an unguarded route is refused."""
+    """Return the message for a request to an unguarded route."""
     return (
         f"replies of {route} are not guarded; use /v1/chat/completions, /v1/responses or "
         "/v1/messages, or set pass_routes or other_routes of the guard"
@@ -156,10 +156,9 @@ def refusal(route: str) -> str:
 
 
 class RouteGate:
-    """Refuses the requests to the proxy that come by a route that is not listed.
+    """Refuses requests to routes of the proxy that are not listed.
 
-    It stands in front of the proxy's routes, behind its own middleware, and reads a path as they
-    read it.
+    It runs before the proxy's routes and after its own middleware, and reads a path as they do.
     """
 
     def __init__(self, routes: Any, settings: Callable[[], ProxySettings]) -> None:
@@ -189,7 +188,7 @@ class RouteGate:
         """Return whether the settings let a path through without a verdict."""
         try:
             settings = self._settings()
-        except Exception:  # noqa: BLE001 - wrong settings, which the hooks report, let nothing in
+        except Exception:  # noqa: BLE001 - nothing passes with wrong settings; the hooks report them
             return False
 
         if settings.other_routes == "pass":
@@ -198,9 +197,9 @@ class RouteGate:
         return any(fnmatchcase(path, one) for one in settings.pass_routes)
 
     def _observes(self) -> bool:
-        """Return whether replies are only observed, as far as no rule is for them.
+        """Return whether replies are only observed, unless a rule says otherwise.
 
-        Whose request it is, and for which model, the hooks are told: they refuse it if it is
+        Only the hooks know the key and the model of a request; they refuse it if its replies are
         enforced.
         """
         try:
@@ -210,7 +209,7 @@ class RouteGate:
 
 
 def install(settings: Callable[[], ProxySettings]) -> None:
-    """Put a gate in front of the routes of the proxy of this process, if it is one."""
+    """Put a gate before the routes of this process's proxy, if it is one."""
     module = sys.modules.get("litellm.proxy.proxy_server")
     app = getattr(module, "app", None)
     if app is not None:
@@ -218,7 +217,7 @@ def install(settings: Callable[[], ProxySettings]) -> None:
 
 
 def _path(scope: Scope) -> str:
-    """Return the path behind the one that the proxy is served under, as its router takes it."""
+    """Return the path without the one that the proxy is served under, as its router reads it."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     if not root or not path.startswith(root):
@@ -242,7 +241,7 @@ async def _answer(send: Send, kind: str, path: str) -> None:
 
 
 async def _close(scope: Scope, send: Send, path: str) -> None:
-    """Refuse a websocket: with an answer, where the server can give one."""
+    """Refuse a websocket; answer it if the server can."""
     if "websocket.http.response" in (scope.get("extensions") or {}):
         await _answer(send, "websocket.http", path)
     else:

@@ -26,10 +26,10 @@ SETTINGS: Final = frozenset(
 
 
 class ProxySettings(NamedTuple):
-    """The settings, each checked."""
+    """The settings, after all checks."""
 
     contract: Contract | None
-    """The contract of all models; None when each has its own or none."""
+    """The contract of all models; None if each model has its own or none."""
     contracts: Mapping[str, Contract]
     """Contracts by the model's name in the proxy."""
     policy: RetryPolicy
@@ -97,7 +97,7 @@ def _paths(given: object) -> tuple[str, ...]:
 
 @contextmanager
 def _naming(setting: str) -> Generator[None]:
-    """Raise what is wrong with a setting as a ContractError that names it.
+    """Raise an error in a setting as a ContractError that names the setting.
 
     A user's module may raise any exception.
     """
@@ -108,7 +108,7 @@ def _naming(setting: str) -> Generator[None]:
 
 
 def _contract(named: object) -> Contract:
-    """Return the contract that a setting names: itself, ``module:name``, or a JSON file."""
+    """Return the contract of a setting: itself, or from ``module:name`` or a JSON file."""
     with _naming(f"contract {named!r}" if isinstance(named, str) else "contract"):
         if isinstance(named, str) and named.endswith(".json"):
             document = json.loads(Path(named).read_text(encoding="utf-8"))
@@ -122,4 +122,4 @@ def _contract(named: object) -> Contract:
             "contract", named, Contract, "a Contract, module:name of one, or a JSON file of tools"
         )
 
-    return named  # type: ignore[return-value]  # must_be has seen to it
+    return named  # type: ignore[return-value]  # must_be has checked it

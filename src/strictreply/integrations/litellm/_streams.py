@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 from strictreply.core import JSON, EventReader, JSONObject
 
 ENDED: Final = "strictreply_ended"
-"""The hidden member of a chunk that LiteLLM did not make up."""
+"""A hidden member that marks a chunk of the server's, which LiteLLM did not invent."""
 
 _TERMINAL: Final = frozenset({"response.completed", "response.incomplete"})
 _UNFINISHED: Final = frozenset({None, "in_progress", "queued"})
@@ -21,9 +21,9 @@ _MAX_WRAPPED: Final = 8
 
 
 class Chunk(NamedTuple):
-    """A chunk, or an event, of LiteLLM's.
+    """A chunk, or an event, of LiteLLM.
 
-    LiteLLM writes null where the server wrote nothing; the chunk as JSON has neither.
+    LiteLLM writes null for a missing member; the chunk as JSON leaves it out.
     """
 
     chunk: Any
@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
 
 
 class EndedStream:
-    """The chunks of a stream as its server sent them, without an end that LiteLLM made up."""
+    """The chunks of a stream as its server sent them, without an end that LiteLLM invented."""
 
     def __init__(self, response: Any, chunks: object) -> None:
         self._response = response
@@ -43,23 +43,23 @@ class EndedStream:
 
     async def __aiter__(self) -> AsyncIterator[object]:
         async for chunk in self.pieces():
-            # An end that is not passed along does not stop the reading: the proxy logs what was
-            # asked for only when all was read.
+            # Reading continues after an end that is not passed on: the proxy logs the call only
+            # when everything was read.
             for genuine in self.genuine(chunk):
                 yield genuine
 
     async def pieces(self) -> AsyncGenerator[object]:
-        """Yield the chunks as LiteLLM has them, with an end that it made up."""
+        """Yield the chunks as LiteLLM has them, with an end that it invented."""
         async for chunk in self._response:
             yield chunk
 
     def genuine(self, chunk: object) -> list[object]:
-        """Return a chunk in a list, which is empty for an end that LiteLLM made up."""
+        """Return a chunk in a list; the list is empty for an end that LiteLLM invented."""
         return [Chunk(chunk)] if self._is_genuine(chunk) else []
 
     def _is_genuine(self, chunk: Any) -> bool:
         if getattr(chunk, "type", None) in _TERMINAL:
-            # a callback in front of the guard hides what LiteLLM has made of the stream since
+            # a callback before the guard hides the chunks that LiteLLM has made since
             made_from = chunks_behind(self._response)
             made_from = self._chunks if made_from is None else made_from
             return made_from is None or _has_ended(made_from)
@@ -84,9 +84,9 @@ def _finish_reason(chunk: Any) -> object:
 
 
 def chunks_behind(response: object) -> object:
-    """Return the chunks of chat completions that LiteLLM has read of a stream, or made it from.
+    """Return the chunks of chat completions that LiteLLM has read, or made its stream from.
 
-    None where the server itself speaks another API: then LiteLLM makes no end up.
+    None if the server itself uses another API: then LiteLLM never invents an end.
     """
     read = getattr(response, "chunks", None)
     if read is not None:
@@ -104,7 +104,7 @@ def chunks_behind(response: object) -> object:
 
 
 class KeptStream:
-    """A stream that is passed on as it comes, and read again when it is over."""
+    """A stream that is passed on unchanged, and read again when it is over."""
 
     def __init__(self, stream: EndedStream | MessageEvents) -> None:
         self._stream = stream
@@ -113,7 +113,7 @@ class KeptStream:
         self._error: Exception | None = None
 
     async def passed_on(self) -> AsyncGenerator[object]:
-        """Yield the pieces of the stream as they come; its server's own are kept."""
+        """Yield the pieces of the stream as they arrive; the server's own pieces are stored."""
         async with aclosing(self._stream.pieces()) as pieces:
             try:
                 async for piece in pieces:
@@ -130,7 +130,7 @@ class KeptStream:
             self._fault = error
 
     def again(self) -> AsyncIterable[object]:
-        """Return the stream as its server sent it; raise what a piece could not be read for."""
+        """Return the stream as its server sent it; raise the error of an unreadable piece."""
         if self._fault is not None:
             raise self._fault
 
@@ -145,9 +145,10 @@ class KeptStream:
 
 
 class Origin:
-    """By which API LiteLLM asks a model for one reply, and whether the server has ended it.
+    """The API that LiteLLM uses for one reply, and whether the server has ended the reply.
 
-    A message may be made of a response, and that of chat completions: the last call counts.
+    A message may be made from a response, and a response from chat completions: the last call
+    counts.
     """
 
     def __init__(self) -> None:
@@ -160,12 +161,12 @@ class Origin:
         return self._has_ended or self._call_type not in _ENDS
 
     def note_call(self, call_type: object) -> None:
-        """Take LiteLLM's word for a call that is about to be made."""
+        """Store the call type that LiteLLM reports for the next call."""
         self._call_type = str(getattr(call_type, "value", call_type))
         self._has_ended = False
 
     def note_piece(self, piece: object) -> None:
-        """Take a chunk or an event that the server sent."""
+        """Record a chunk or an event that the server sent."""
         says_end = _ENDS.get(self._call_type)
         if says_end is not None:
             self._has_ended |= says_end(piece)
@@ -184,17 +185,17 @@ _ENDS: Final[Mapping[str, Callable[[object], bool]]] = {
     "acompletion": _chunk_ends,
     "aresponses": _event_ends,
 }
-"""How a stream ends that a message is made of, by LiteLLM's words for a call."""
+"""How to recognise the end of a stream that a message is made from, by LiteLLM's call type."""
 
 origin_now: ContextVar[Origin | None] = ContextVar("strictreply_origin_now", default=None)
-"""The origin of the reply that LiteLLM asks for or reads."""
+"""The origin of the reply that LiteLLM requests or reads."""
 
 
 class MessageEvents:
-    """The events of a streamed message as its server sent them, without an end made up.
+    """The events of a streamed message as its server sent them, without an invented end.
 
-    LiteLLM passes on the bytes of a server that speaks the Messages API. Of any other it makes the
-    events, with an end also where the server was cut off.
+    LiteLLM passes on the bytes of a server that uses the Messages API. For any other server it
+    makes the events, and ends them even if the server's stream was cut off.
     """
 
     def __init__(self, response: Any, origin: Origin) -> None:
@@ -208,7 +209,7 @@ class MessageEvents:
                 yield event
 
     async def pieces(self) -> AsyncGenerator[object]:
-        """Yield the pieces of the stream as LiteLLM has them, with an end that it made up."""
+        """Yield the pieces of the stream as LiteLLM has them, with an end that it invented."""
         pieces = aiter(self._response)
         while True:
             before = origin_now.set(self._origin)
@@ -222,7 +223,7 @@ class MessageEvents:
             yield piece
 
     def genuine(self, piece: object) -> list[object]:
-        """Return the events in a piece, without those of an end that LiteLLM made up."""
+        """Return the events in a piece, without those of an end that LiteLLM invented."""
         return [event for event in self._events_in(piece) if self._is_genuine(event)]
 
     def _events_in(self, piece: Any) -> list[JSON]:
@@ -243,7 +244,7 @@ class MessageEvents:
 
 
 def _value_of(data: bytes) -> JSON:
-    """Return what the data of an event says; what is no JSON is a text, which is no event."""
+    """Return the data of an event; data that are not JSON are a text, which is not an event."""
     try:
         value: JSON = json.loads(data)
     except ValueError:
