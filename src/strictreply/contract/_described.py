@@ -1,7 +1,7 @@
 """Adds the descriptions of annotations to the JSON Schema of a type.
 
-pydantic ignores ``Doc("…")`` and plain strings in ``Annotated``. So the type is walked along with
-its schema, and each place of the schema gets the description of its annotation.
+pydantic ignores ``Doc("…")`` and plain strings in ``Annotated``. So strictreply walks the type and
+its schema together. Each place of the schema gets the description of its annotation.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def describe(document: JSONObject, adapter: TypeAdapter[object]) -> None:
 
 
 class _Walk:
-    """One walk through a type and its schema; each class is visited once a place."""
+    """One walk through a type and its schema; each class is visited once per place."""
 
     def __init__(self, document: JSONObject) -> None:
         self._defined: Any = document.get("$defs", {})
@@ -96,7 +96,7 @@ class _Walk:
     def _defined_at(
         self, schema: JSONObject, annotation: object, origin: object, arguments: tuple[object, ...]
     ) -> None:
-        """Describe what may be in a definition: an alias, a class, or a container."""
+        """Describe what a definition may contain: an alias, a class, or a container."""
         key = (id(schema), id(annotation))
         if isinstance(origin, type):
             self._container(schema, origin, arguments)
@@ -120,7 +120,7 @@ class _Walk:
         return schema
 
     def _union(self, schema: JSONObject, arguments: tuple[object, ...]) -> None:
-        """Describe the branches of a union, which pydantic writes in order, with null last."""
+        """Describe the branches of a union; pydantic writes them in order, with null last."""
         branches = list(_branches(arguments, ""))
         forms: Any = schema.get("anyOf") or schema.get("oneOf") or [schema]
         if len(branches) == len(forms) - any(each == {"type": "null"} for each in forms):
@@ -205,6 +205,6 @@ def _fields(kind: type) -> Iterator[tuple[list[str], object]]:
 def _hints(kind: type) -> Mapping[str, object]:
     try:
         return get_type_hints(kind, include_extras=True)
-    except Exception:  # noqa: BLE001 - names that only pydantic finds, such as those of a function
+    except Exception:  # noqa: BLE001 - names that only pydantic finds, such as local ones
         own = inspect.get_annotations(kind)
         return {name: hint for name, hint in own.items() if not isinstance(hint, str)}

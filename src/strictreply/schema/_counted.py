@@ -1,8 +1,8 @@
-"""Keywords whose work the engines do not bound: it is counted here, and taken from the reply's.
+"""Keywords whose work the engines do not limit: it is counted here, against the reply's limit.
 
-``uniqueItems`` is judged here, in linear time; the engines compare large integers with one another.
-A pattern that counts repeats costs as much for each character as it has states, and a number of
-many digits, or of a large exponent, costs far more than others.
+``uniqueItems`` is judged here, in linear time, because the engines compare all large integers with
+each other. A pattern with counted repeats costs, for each character, as much as it has states. A
+number with many digits, or with a large exponent, costs far more than others.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Any
 
 from strictreply.values._limits import JSON, JSONObject, Spent, Work
 
-UNIT_STEPS = 1_280  # units, of some 10 ns each, that are one step of work
-COMPARED = 60  # units of one value that is compared with the others of its array
-ALIKE = 6  # the same, where all values are texts or all are small integers
-DIVIDED = 60  # units of one number that is divided by a fraction
-MAX_BITS = 64  # integers up to these cost little, as do floats with exponents up to the next
+UNIT_STEPS = 1_280  # units, of about 10 ns each, in one step of work
+COMPARED = 60  # units for one value that is compared with the others of its array
+ALIKE = 6  # the same, if all values are texts or all are small integers
+DIVIDED = 60  # units for one number that is divided by a fraction
+MAX_BITS = 64  # integers up to this size cost little, as do floats with exponents up to the next
 MAX_EXPONENT = 56
 DIGIT_BITS = 3.3
-FEW_REPEATS = 16  # states that counted repeats may make without being counted for each character
+FEW_REPEATS = 16  # states of counted repeats that are not counted for each character
 LIGHT_CHARS = 4  # characters that any other pattern reads in one unit
 FEW_PATTERNS = 8
-SAFE_BITS = 60  # the bits of integers that are hashed as they are, which is without collisions
-MANY_KEYS = 256  # of fewer, comparing all with all takes no time
-COLLIDED = 10  # units of comparing two typed keys with the same hash
-LONG_NUMBER = 19  # the digits from which on numbers can be chosen to collide
+SAFE_BITS = 60  # the bits of integers whose hash is their value, so that no two collide
+MANY_KEYS = 256  # with fewer keys, comparing all with all takes hardly any time
+COLLIDED = 10  # units for comparing two typed keys with the same hash
+LONG_NUMBER = 19  # numbers with so many digits can be chosen so that they collide
 _CONTAINERS = (dict, list)
 _NUMBER = re.compile(r"[+-]?[\d._]+(?:[eE][+-]?\d{1,4})?", re.ASCII)
 _OPENING = re.compile(r"\((?:\?(?:P?<[^>]*>|[a-zA-Z-]*:?))?")
@@ -41,7 +41,7 @@ _UUID = re.compile(r"(?:urn:uuid:)?\{?([0-9a-fA-F-]{32,36})\}?")
 
 
 class _Meter(threading.local):
-    """The work of the judgement that this thread is in."""
+    """The work limit of the judgement in this thread."""
 
     work: Work | None = None
     units: int = 0
@@ -53,9 +53,9 @@ _METER = _Meter()
 
 @contextmanager
 def metered(work: Work) -> Generator[None, None, None]:
-    """Take from ``work`` what the keywords of one judgement cost.
+    """Subtract from ``work`` what the keywords of one judgement cost.
 
-    Raises Spent at the end when it was more than was left: what was judged then means nothing.
+    Raises Spent at the end if it was more than was left. The judgement is then meaningless.
     """
     outer = (_METER.work, _METER.units, _METER.is_spent)
     _METER.work = work
@@ -90,11 +90,12 @@ def afford(units: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What judging values by a document may cost beyond its judgements.
+    """What judging values by a document may cost in addition to its judgements.
 
-    ``keywords`` are those that have to be counted where they apply. ``of_numbers``: numbers are
-    compared. ``of_keys``: typed values of it may be sets, or mappings with typed keys. ``states``
-    is the most that a pattern for names of members costs for each character.
+    - ``keywords``: those that have to be counted when they apply.
+    - ``of_numbers``: numbers are compared.
+    - ``of_keys``: typed values may be sets, or mappings with typed keys.
+    - ``states``: the largest cost per character of a pattern for names of members.
     """
 
     keywords: frozenset[str] = frozenset()
@@ -109,7 +110,7 @@ COMPARING = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaxim
 def costs_of(document: object) -> Costs:
     """Return what values may cost by a document.
 
-    Every object in it counts as a schema, so that no place of one is overlooked.
+    Every object in it counts as a schema, so that none is overlooked.
     """
     keywords: set[str] = set()
     patterns: set[str] = set()
@@ -161,10 +162,10 @@ def _holds_number(value: object) -> bool:
 
 @lru_cache(maxsize=512)
 def states_of(pattern: str) -> int:
-    """Estimate the states that the counted repeats of a pattern make; 0 when there are none."""
-    sizes = [0]  # of the open groups, in states
-    counted = [0]  # of those, the ones that are repeats
-    last = (0, 0)  # of the last atom
+    """Estimate the states that the counted repeats of a pattern make; 0 if there are none."""
+    sizes = [0]  # the states of the open groups
+    counted = [0]  # the states of their counted repeats
+    last = (0, 0)  # the same two numbers of the last atom
     index = 0
 
     while index < len(pattern):
@@ -233,7 +234,7 @@ def _end_of_atom(pattern: str, index: int) -> int:
 
 
 def beyond_judgements(costs: Costs, value: object) -> int:
-    """Return the units that numbers and names in a value cost beyond other values."""
+    """Return the units that numbers and names in a value cost more than other values."""
     if not (costs.of_numbers or costs.states):
         return 0
 
@@ -259,7 +260,7 @@ def beyond_judgements(costs: Costs, value: object) -> int:
 
 
 def digits_cost(number: float) -> int:
-    """Return the units of a number of many digits or of a large exponent, 0 for any other."""
+    """Return the units of a number with many digits or a large exponent; 0 for any other."""
     if isinstance(number, int):
         bits = number.bit_length()
         if bits <= MAX_BITS:
@@ -273,9 +274,9 @@ def digits_cost(number: float) -> int:
 
 
 def colliding_units(value: object) -> int:
-    """Return the units of making sets and mappings of a value whose typed keys collide.
+    """Return the units for sets and mappings with colliding typed keys.
 
-    Python hashes numbers, and what is made of them, without a secret.
+    Python hashes numbers, and values that contain them, without a secret.
     """
     pending: list[Any] = [value]
     units = 0
@@ -293,7 +294,7 @@ def colliding_units(value: object) -> int:
 
 
 def _hash_class(value: object) -> object:
-    """Return what is equal for values whose typed forms may have equal hashes."""
+    """Return a value that is equal for values whose typed forms may have equal hashes."""
     if isinstance(value, list):
         return tuple(map(_hash_class, value))
     if isinstance(value, dict):
@@ -313,9 +314,9 @@ def _hash_class(value: object) -> object:
 def all_unique(items: list[JSON]) -> bool:
     """Return whether no two items are equal, as JSON Schema compares values.
 
-    The time is linear, whatever the items are.
+    The time is linear for all kinds of items.
     """
-    if len(items) < 2:  # noqa: PLR2004 - one is unique
+    if len(items) < 2:  # noqa: PLR2004 - a single item is unique
         return True
 
     if _are_alike(items):
@@ -344,9 +345,9 @@ def _are_alike(items: list[Any]) -> bool:
 
 
 def _key(value: Any) -> str:
-    """Return a text that equal values have, and no others.
+    """Return a text that is the same for equal values only.
 
-    Texts are hashed with a secret, so that nobody can choose values that collide.
+    Texts are hashed with a secret, so an attacker cannot choose values that collide.
     """
     kind = value.__class__
     if kind is str:
@@ -368,7 +369,7 @@ def _key(value: Any) -> str:
 
 
 def is_beside_length(schema: JSONObject, value: object) -> bool:
-    """Return whether a text is longer than ``maxLength`` beside a pattern that is slow to match."""
+    """Return whether a text with a slow pattern is longer than ``maxLength``."""
     if not isinstance(value, str) or len(value) <= schema.get("maxLength", math.inf):
         return False
     return states_of(schema["pattern"]) > FEW_REPEATS
@@ -396,7 +397,7 @@ def _affords_division(divisor: float, value: JSON) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One keyword of one schema, as it is asked for each value.
+    """One keyword of one schema, as it is checked for each value.
 
     ``judge`` decides by the keyword alone, without counting.
     """
@@ -406,7 +407,7 @@ class Counted:
     judge: Callable[[JSON], bool]
 
     def holds(self, value: JSON) -> bool:
-        """Return whether a value fits the keyword, False when the work is used up."""
+        """Return whether a value fits the keyword; False if the work is used up."""
         expected = self.schema[self.keyword]
 
         if self.keyword == "uniqueItems":

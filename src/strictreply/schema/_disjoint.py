@@ -1,4 +1,4 @@
-"""Whether a value may fit two forms of a union, as far as their types and tags tell."""
+"""Whether a value may fit two forms of a union, as far as types and tags decide it."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from strictreply.values._limits import JSONObject
 
 _NOTHING: Final = object()
 MOST_FORMS: Final = 64
-"""How many forms of a union are compared with one another."""
+"""How many forms of a union are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """One kind of value that a schema allows, as far as two of them can be told apart."""
+    """One kind of value that a schema allows, with what distinguishes it from others."""
 
     kind: str
-    """The type; ``any`` for every value, ``reference`` for what is not looked at."""
+    """The type; ``any`` for every value, ``reference`` for a reference that is not followed."""
     literal: Any = _NOTHING
-    """The only value, where there is one."""
+    """The only value, if there is one."""
     parts: tuple[JSONObject, ...] = ()
-    """The schemas that hold for it together."""
+    """The schemas that apply to it together."""
 
 
 @dataclass(slots=True)
 class Disjoint:
-    """Tells whether no value fits two schemas; None where that is not known."""
+    """Decides whether no value fits two schemas; None if it is not known."""
 
     document: SchemaDocument
     """The document, for its references."""
     follows: bool = True
-    """Whether references are followed; one that is not is like no other."""
+    """Whether references are followed; a reference that is not differs from no other form."""
     tells_numbers: bool = True
-    """Whether numbers and arrays are told apart by their value."""
+    """Whether numbers and arrays are distinguished by their value."""
     _seen: list[str] = field(default_factory=list)
 
     def are_pairwise(self, schemas: list[Any], base: JSONObject) -> bool | None:
@@ -104,7 +104,7 @@ class Disjoint:
         return False if is_known else None
 
     def _member(self, form: _Form, name: str) -> list[_Form] | None:
-        """Return the forms of one member of an object; none where it cannot be there."""
+        """Return the forms of one member of an object; an empty list if it is not allowed."""
         if any("patternProperties" in part for part in form.parts):
             return None
 
@@ -118,7 +118,7 @@ class Disjoint:
         return self._forms(others[0], {}) if others else [_Form("any")]
 
     def _forms(self, schema: Any, base: JSONObject) -> list[_Form] | None:
-        """Return the kinds of value that a schema allows, None where that is not known."""
+        """Return the kinds of value that a schema allows; None if they are not known."""
         if isinstance(schema, bool):
             return [_Form("any")] if schema else []
         if not isinstance(schema, dict) or not base.keys().isdisjoint({"allOf", "$ref", "not"}):
@@ -187,7 +187,7 @@ def _form_of(value: Any) -> _Form:
 
 
 def _base_of(place: SchemaPlace) -> JSONObject:
-    """Return what holds beside a union for each of its forms."""
+    """Return the rules next to a union, which apply to each of its forms."""
     ignored = {place.keyword, "$defs", "definitions"}
     return {name: value for name, value in place.schema.items() if name not in ignored}
 
@@ -199,7 +199,7 @@ def may_overlap(place: SchemaPlace) -> bool:
 
 
 def _told(place: SchemaPlace, beside: JSONObject, disjoint: Disjoint) -> bool | None:
-    """Return whether the forms of a union exclude each other; found out once for each place."""
+    """Return whether the forms of a union exclude each other; computed once for each place."""
     if is_one(place):
         return True
 
@@ -228,11 +228,11 @@ _META: Final = frozenset(
         "contentEncoding",
     }
 )
-"""What llguidance reads as said of a schema, and not by it."""
+"""The keywords that llguidance reads as annotations, without an effect on values."""
 
 
 def is_proven_apart(place: SchemaPlace) -> bool | None:
-    """Return whether llguidance can prove that no value fits two forms; None for not known."""
+    """Return whether llguidance can prove that no value fits two forms; None if not known."""
     beside = {name: value for name, value in _base_of(place).items() if name not in _META}
     return _told(place, beside, Disjoint(place.document, follows=False, tells_numbers=False))
 

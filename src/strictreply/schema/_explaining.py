@@ -298,8 +298,8 @@ def _told_for(fault: SchemaFault, known: dict[int, list[SchemaFault]]) -> Iterab
     branches = enumerate(fault.branches)
     ranked = sorted((_distance(branch, fault.path), index) for index, branch in branches)
     nearest = ranked[0][0] if ranked else (True,)
-    # Never a branch of another type, and none of two equally near branches: a wrong guess misleads
-    # the model.
+    # Never choose a branch of another type, or one of two equally near branches: a wrong guess
+    # misleads the model.
     if len(ranked) == 1 or (ranked and not nearest[0] and nearest < ranked[1][0]):
         return _settled(fault.branches[ranked[0][1]], known)
 
@@ -313,7 +313,7 @@ def _taking(fault: SchemaFault) -> list[tuple[SchemaFault, ...]]:
 
 
 def _leaf_of(fault: SchemaFault) -> SchemaFault:
-    """Return the first fault that is not of a union, following the first possible branches."""
+    """Return the first fault that does not belong to a union, along the first possible branches."""
     while near := _taking(fault):
         fault = near[0][0]
 
@@ -321,7 +321,7 @@ def _leaf_of(fault: SchemaFault) -> SchemaFault:
 
 
 def _either_way(ways: list[tuple[Issue, ...]], union: Issue) -> Iterator[Issue]:
-    """Yield the issue of a union for which any of ``ways`` is enough."""
+    """Yield the issue of a union in which any of ``ways`` is enough."""
     if len(ways) == 1:
         yield from ways[0]
         return
@@ -338,8 +338,8 @@ def _told_in(issue: Issue, path: str) -> str:
 def _distance(branch: tuple[SchemaFault, ...], path: Steps) -> tuple[bool, bool, int]:
     here = [fault for fault in branch if fault.path == path]
     wrong_type = any(fault.keyword in ("type", "const", "enum", "false") for fault in here)
-    # A constant one level below is usually a tag ({"kind": "circle"}), which decides the branch
-    # before all keys do.
+    # A constant one level below is usually a tag ({"kind": "circle"}). It decides the branch before
+    # the keys do.
     below = [fault for fault in branch if len(fault.path) == len(path) + 1]
     wrong_tag = any(fault.keyword in ("const", "enum") for fault in below)
     return wrong_type, wrong_tag, sum(max(1, len(fault.names)) for fault in here)
@@ -364,9 +364,9 @@ def _hint(fault: SchemaFault, work: Work) -> str:
 
 
 def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTOFF) -> str | None:
-    """Return the most similar of the first 256 words, letter case aside.
+    """Return the most similar of the first 256 words, ignoring letter case.
 
-    None when no word is near, or the work is used up.
+    None if no word is similar, or if the work is used up.
     """
     if len(text) > MAX_CHARS:
         return None
@@ -379,7 +379,7 @@ def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTO
         if number == MAX_WORDS:
             break
         if len(each) > MAX_CHARS or 2 * min(len(each), len(text)) < best * (len(each) + len(text)):
-            continue  # their lengths alone keep them apart
+            continue  # their lengths alone differ too much
         if not work.afford(1 + len(each) * len(text) // CELLS):
             return None
 
@@ -396,33 +396,32 @@ def nearest(text: str, known: Iterable[str], work: Work, *, cutoff: float = CUTO
 
 
 def did_you_mean(text: str, known: Iterable[str], work: Work) -> str:
-    """Return ``did you mean …?`` with the known word that is near to a text, empty without one."""
+    """Return ``did you mean …?`` with the known word nearest to a text; empty if there is none."""
     near = nearest(text, known, work)
     return "" if near is None else f"did you mean {word(near)}?"
 
 
 MAX_DEPTH = 12
-# of an instance that has values at optional places: these may be so much deeper
+# the depth limit of an instance with values at optional places
 MAX_FULL_DEPTH = 48
 MAX_BRANCHES = 4
 MAX_ITEMS = 64
 MAX_TEXT = 4_000
 ANY_MEMBER = "*"
-# items that keep their index when they must be shown; those further on are shown in the first
+# items that keep their index if they are wanted; those with a higher index are shown as the first
 MAX_KEPT_ITEMS = 8
-# Places of an instance, each the tokens of its JSON Pointer; ``*`` is a member whose name the
-# schema leaves open.
+# Places of an instance, each as the tokens of its JSON Pointer; ``*`` is a member whose name the
+# schema does not specify.
 Places: TypeAlias = tuple[tuple[str, ...], ...]
-# by index, or by the keyword that stands for all items
+# by index, or by the keyword that applies to all items
 ItemNodes: TypeAlias = dict[str | int | None, Node]
-# Texts that are tried for a pattern, the likeliest first: none is made from the pattern itself.
+# Texts that are tried for a pattern, the likeliest first; no text is made from the pattern itself.
 PATTERN_SAMPLES = (  # noqa: SIM905 - as a list these would take 38 lines
     "text a A 0 1 12 123 1234 12345 123456 abc ABC AB AAA a1 A1 AB12 "
     "name_1 a-1 A-1 ABC-123 AB-1234 1.0 1.0.0 v1.0.0 12:00 2025-01-31 #000000 "
     "+12025550100 202-555-0100 name@example.com https://example.com/ /a a.b en-US USD"
 ).split()
-# What a pattern begins with, as long as each character stands for itself; not the last one before
-# a quantifier.
+# The literal beginning of a pattern, without a last character that has a quantifier.
 PREFIX = re.compile(r"\^?((?:(?:\\[^\w\s]|[^\\.\[\](){}*+?|^$])(?![*+?{|]))*)")
 TEXT_RULES = frozenset({"type", "minLength", "maxLength", "pattern", "format"})
 OBJECT_RULES = frozenset(
@@ -437,9 +436,9 @@ TELLING = (
     ("array", frozenset({"items", "prefixItems", "minItems", "contains"})),
     ("number", NUMBER_RULES),
 )
-# The types of schemas that do not state one, by branch: where nothing tells it, or that was tried.
+# The types of schemas without a type, by branch, if no keyword implies one, or if that was tried.
 UNTOLD = ("string", "integer", "object", "null")
-# What of a condition an instance is made for, by branch.
+# The part of a condition that an instance is made for, by branch.
 CONDITIONS = ("", "then", "else", "")
 
 
@@ -451,11 +450,11 @@ def proposals(
     kind: str = "",
     work: Work | None = None,
 ) -> Iterator[JSON]:
-    """Yield small instances of a schema, by each branch of unions in turn.
+    """Yield small instances of a schema, one for each branch of its unions.
 
-    They have values at those of the ``wanted`` places that exist; with ``full`` at every described
-    place, once each. ``kind`` is the type of those whose type the schema leaves open. They end when
-    ``work`` is used up, one step a value.
+    An instance has values at those of the ``wanted`` places that exist; with ``full`` at every
+    described place, once each. ``kind`` is the type for schemas that do not state one. The
+    iteration ends when ``work`` is used up; each value takes one step.
     """
     work = Work() if work is None else work
     depth = max(map(len, wanted), default=0)
@@ -465,14 +464,14 @@ def proposals(
             try:
                 yield maker.made(node, 0, wanted=wanted, kind=kind)
             except (ArithmeticError, TypeError, ValueError, LookupError, AttributeError):
-                # a schema at odds with itself: the metaschema holds unknown places to no form
+                # the schema contradicts itself: the metaschema does not check unknown keywords
                 continue
             except Spent:
                 return
 
 
 def contains(value: JSON, place: tuple[str, ...]) -> bool:
-    """Return whether an instance of :func:`proposals` has a value at a place that was wanted."""
+    """Return whether an instance of :func:`proposals` has a value at a wanted place."""
     if not place:
         return True
 
@@ -503,7 +502,7 @@ def _below(wanted: Places, token: str | int) -> Places:
 
 
 def excludes_all(schema: Mapping[str, object]) -> bool:
-    """Return whether a schema says that no value is meant to be there."""
+    """Return whether a schema allows no value."""
     excluded = schema.get("not")
     return excluded is True or excluded == {}
 
@@ -511,8 +510,8 @@ def excludes_all(schema: Mapping[str, object]) -> bool:
 class _Maker:
     """One way to make an instance.
 
-    It is which branch of each union is taken, whether defaults are, and whether optional places are
-    filled: each described one once, which ends recursion.
+    It decides which branch of each union is used, whether defaults are, and whether optional places
+    get values. Each described place gets one at most once, which ends recursion.
     """
 
     def __init__(self, branch: int, work: Work, depth: int, *, defaults: bool, full: bool) -> None:
@@ -528,7 +527,7 @@ class _Maker:
     ) -> Any:
         """Make the ``nth`` value for a schema with the ``wanted`` places.
 
-        Where ``node`` is None any value will do. ``kind`` is the type where none is stated.
+        If ``node`` is None, any value will do. ``kind`` is the type if the schema states none.
         """
         self._work.take()
         if depth > self._max_depth:
@@ -536,7 +535,7 @@ class _Maker:
 
         wanted = tuple(place for place in wanted if place)
         schema, members, items = self._merged(node, wanted)
-        # A default in which something is wanted is not taken: it may be empty.
+        # A default is not used if it must contain a wanted place, because it may be empty.
         if given := _listed(schema, default=self._defaults and nth == 0 and not wanted):
             return given[(nth + self._branch) % len(given)]
 
@@ -612,7 +611,7 @@ class _Maker:
         return chosen
 
     def _fills(self, node: Node, depth: int) -> bool:
-        """Return whether an optional place gets a value; one that is to stay empty gets none."""
+        """Return whether an optional place gets a value; one that must stay empty gets none."""
         if not self._full or depth > self._max_depth - MAX_DEPTH:
             return False
         if id(node) in self._filled or excludes_all(node.schema):
@@ -692,7 +691,7 @@ def _listed(schema: JSONObject, *, default: bool) -> list[object]:
 
 
 def _open_name(schema: JSONObject) -> str:
-    """Return a name that a schema admits for a member whose name it leaves open."""
+    """Return a name that a schema allows for a member whose name it does not specify."""
     named = schema.get("propertyNames")
     patterns = schema.get("patternProperties")
     rules: dict[str, Any] = {}

@@ -1,7 +1,8 @@
-"""The places of a schema that a provider may treat in its own way, and what is asked of them.
+"""The places of a schema that a provider may treat in its own way, and questions about them.
 
-What a provider makes of a keyword can depend on what stands beside it, above it or below it: these
-questions are the functions here, and :mod:`strictreply.schema._providers` names them in its rows.
+How a provider handles a keyword can depend on what is next to it, above it or below it. The
+functions here are questions about this, and :mod:`strictreply.schema._providers` names them in its
+rows.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ OPEN: Final = "(open object)"
 OPTIONAL: Final = "(optional member)"
 """An object some members of which may be left out."""
 UNTYPED: Final = "(no type)"
-"""A schema that says no type, neither itself nor by another one."""
+"""A schema without a type, neither in itself nor through another keyword."""
 BOOLEAN: Final = "(boolean)"
 """A schema that is ``true`` or ``false``."""
 BARE_OBJECT: Final = "(object without properties)"
 """An object that names no member."""
 BARE_ARRAY: Final = "(array without items)"
-"""An array that says nothing of its items."""
+"""An array that has no rule about its items."""
 
 KEYWORDS: Final = frozenset(
     {
@@ -60,7 +61,7 @@ KEYWORDS: Final = frozenset(
         "required",
     }
 ) - {"$defs", "definitions", "contentSchema"}
-"""The keywords by which a value can be refused."""
+"""The keywords that can reject a value."""
 
 _STRING: Final = (
     "minLength",
@@ -102,7 +103,7 @@ JUDGED_TYPES: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(_ARRAY, frozenset({"array"})),
     **dict.fromkeys(_OBJECT, frozenset({"object"})),
 }
-"""The types that a keyword says something of; one that is not here says it of all."""
+"""The types that a keyword applies to; a keyword that is not listed applies to all."""
 
 UNIONS: Final = ("anyOf", "oneOf")
 """The keywords whose forms are alternatives."""
@@ -127,22 +128,22 @@ _SINCE: Final[Mapping[str, tuple[str, ...]]] = {
         (DRAFT_04, DRAFT_06, DRAFT_07, DRAFT_2019),
     ),
 }
-"""The drafts that have no meaning for a keyword of newer ones."""
+"""The drafts that do not know a keyword of newer drafts."""
 
 
 @dataclass(frozen=True)
 class SchemaDocument:
-    """A whole schema, with what is found out about it once."""
+    """A whole schema, with facts about it that are computed once."""
 
     root: JSONObject
     """The document as plain JSON."""
     is_tool: bool = True
     """Whether it describes the arguments of a tool; False for an answer."""
     verdicts: dict[tuple[int, bool], bool | None] = field(default_factory=dict, compare=False)
-    """What was found out of the forms of its unions."""
+    """What is known about the forms of its unions."""
 
     def find(self, reference: str) -> Any:
-        """Return what a reference of the document leads to; None for nothing, or elsewhere."""
+        """Return the target of a reference; None if it has no target in the document."""
         if not is_pointer(reference):
             return None
 
@@ -150,7 +151,7 @@ class SchemaDocument:
         return self.at(tokens)
 
     def at(self, tokens: list[str]) -> Any:
-        """Return what steps from the root lead to, None for nothing."""
+        """Return the value at steps from the root; None if there is none."""
         try:
             return at_pointer(self.root, tokens)
         except (LookupError, TypeError, ValueError):
@@ -171,12 +172,12 @@ class SchemaDocument:
 
     @cached_property
     def has_names_of_its_own(self) -> bool:
-        """Whether a schema has an ``$id`` or an ``$anchor``, by which references find it."""
+        """Whether a schema has an ``$id`` or an ``$anchor``, which references can use."""
         return any("$id" in each or "$anchor" in each for each, _ in objects_in(self.root))
 
     @cached_property
     def draft(self) -> str:
-        """The draft that the document declares, 2020-12 where it says none or an unknown one."""
+        """The draft that the document declares; 2020-12 if it declares none or an unknown one."""
         declared = self.root.get("$schema")
         if not isinstance(declared, str):
             return DRAFT_2020
@@ -215,12 +216,12 @@ def _reached(start: str, below: Mapping[str, set[str]]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class SchemaPlace:
-    """A keyword of a schema, or something that a schema is or lacks."""
+    """A keyword of a schema, or a property of the schema that has no keyword."""
 
     keyword: str
-    """The keyword, or the word in brackets for what is not one."""
+    """The keyword, or the word in brackets if it is not a keyword."""
     found: JSONObject | bool
-    """The sub-schema in which it stands."""
+    """The sub-schema that contains it."""
     path: str
     """The JSON Pointer of that sub-schema."""
     document: SchemaDocument
@@ -235,7 +236,7 @@ class SchemaPlace:
 
     @property
     def value(self) -> Any:
-        """What the keyword says; None for what is not a keyword."""
+        """The value of the keyword; None if it is not a keyword."""
         return self.schema.get(self.keyword)
 
     @property
@@ -255,7 +256,7 @@ Asked: TypeAlias = Callable[[SchemaPlace], bool]
 def places_of(
     found: JSONObject | bool, path: str, document: SchemaDocument, under: str
 ) -> Iterator[SchemaPlace]:
-    """Yield what one sub-schema is or lacks, and each of its keywords."""
+    """Yield the places of one sub-schema: each keyword, and each property without a keyword."""
     if isinstance(found, bool):
         yield SchemaPlace(BOOLEAN, found, path, document, under)
         return
@@ -267,19 +268,19 @@ def places_of(
 
 
 def types_of(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Return the types that a schema names, all of them where it names none."""
+    """Return the types that a schema names; all types if it names none."""
     named = {name for name in as_list(schema.get("type", [])) if isinstance(name, str)}
     return frozenset(named) if named else frozenset(TYPES)
 
 
 def text_of(schema: Mapping[str, Any], keyword: str) -> str:
-    """Return the text that a keyword has; empty for anything else."""
+    """Return the text of a keyword; empty if it has another type."""
     value = schema.get(keyword)
     return value if isinstance(value, str) else ""
 
 
 def count_of(schema: Mapping[str, Any], keyword: str) -> int:
-    """Return the whole number that a keyword has; 0 for anything else."""
+    """Return the whole number of a keyword; 0 if it has another type."""
     value = schema.get(keyword)
     return value if isinstance(value, int) else 0
 
@@ -302,13 +303,13 @@ def required_of(schema: Mapping[str, Any]) -> list[str]:
 
 
 def optional_of(schema: Mapping[str, Any]) -> list[str]:
-    """Return the members that an object names and need not have."""
+    """Return the members that an object names but does not require."""
     required = set(required_of(schema))
     return [name for name in members_of(schema) if name not in required]
 
 
 def is_open(schema: Mapping[str, Any]) -> bool:
-    """Return whether an object says nothing of other members."""
+    """Return whether an object has no rule about other members."""
     return (
         is_object(schema)
         and "additionalProperties" not in schema
@@ -317,7 +318,7 @@ def is_open(schema: Mapping[str, Any]) -> bool:
 
 
 def says_no_type(schema: Mapping[str, Any]) -> bool:
-    """Return whether a schema says no type, neither itself nor by another one."""
+    """Return whether a schema has no type, neither in itself nor through another keyword."""
     return not any(keyword in schema for keyword in _SAYS_A_TYPE)
 
 
@@ -337,7 +338,7 @@ TRAITS: Final[Mapping[str, Callable[[JSONObject], bool]]] = {
     BARE_OBJECT: _is_bare_object,
     BARE_ARRAY: _is_bare_array,
 }
-"""What a sub-schema can be or lack, by the word for it."""
+"""The properties of a sub-schema that have no keyword, by the word for each."""
 
 
 def is_idle(place: SchemaPlace) -> bool:
@@ -404,7 +405,7 @@ def has_text_rules_alone(place: SchemaPlace) -> bool:
 
 
 def has_siblings(place: SchemaPlace) -> bool:
-    """Return whether anything but definitions stands beside the keyword."""
+    """Return whether there is anything except definitions next to the keyword."""
     return bool(place.schema.keys() - {place.keyword, "$defs", "definitions"})
 
 
@@ -419,7 +420,7 @@ def values_of(place: SchemaPlace) -> list[Any]:
 
 
 def has_no_literals(place: SchemaPlace) -> bool:
-    """Return whether neither ``enum`` nor ``const`` says which plain values are meant."""
+    """Return whether neither ``enum`` nor ``const`` lists the plain values."""
     schema = place.schema
     enum = schema.get("enum")
     is_enum = isinstance(enum, list) and bool(enum) and all(map(_is_plain, enum))
@@ -431,12 +432,12 @@ def _is_plain(value: object) -> bool:
 
 
 def leads_nowhere(place: SchemaPlace) -> bool:
-    """Return whether a reference leads out of its document, or to nothing in it."""
+    """Return whether a reference points out of its document, or has no target in it."""
     return isinstance(place.value, str) and place.document.find(place.value) is None
 
 
 def may_lead_to_name(place: SchemaPlace) -> bool:
-    """Return whether a reference may lead to a sub-schema by its own name."""
+    """Return whether a reference may point to a sub-schema by that schema's own name."""
     return leads_nowhere(place) and place.document.has_names_of_its_own
 
 
@@ -446,7 +447,7 @@ def leads_elsewhere(place: SchemaPlace) -> bool:
 
 
 def leads_beyond_definitions(place: SchemaPlace) -> bool:
-    """Return whether a reference is neither ``#`` nor one to a definition of the root."""
+    """Return whether a reference is neither ``#`` nor a pointer to a definition of the root."""
     if leads_elsewhere(place):
         return True
 
@@ -458,7 +459,7 @@ def leads_beyond_definitions(place: SchemaPlace) -> bool:
 
 
 def leads_beyond_raw_pointer(place: SchemaPlace) -> bool:
-    """Return whether a reference leads nowhere when its escapes are taken as they are written."""
+    """Return whether a reference has no target if its escapes are not decoded."""
     reference = str(place.value)
     if not reference.startswith("#/"):
         return True
@@ -477,17 +478,17 @@ def refers_inside(place: SchemaPlace) -> bool:
 
 
 def is_one(place: SchemaPlace) -> bool:
-    """Return whether the keyword has a list, or names, of one."""
+    """Return whether the keyword has a list, or names, with exactly one entry."""
     return isinstance(place.value, list | dict) and len(place.value) == 1
 
 
 def names_unknown_member(place: SchemaPlace) -> bool:
-    """Return whether a member is required that the object does not name."""
+    """Return whether the object requires a member that it does not name."""
     return bool(set(required_of(place.schema)) - members_of(place.schema).keys())
 
 
 def types_are_said_by_values(place: SchemaPlace) -> bool:
-    """Return whether each value of ``enum`` or ``const`` beside it has one of the types."""
+    """Return whether each value of ``enum`` or ``const`` next to it has one of the types."""
     schema = place.schema
     values = as_list(schema["enum"]) if "enum" in schema else [schema.get("const")]
     named = types_of(schema)
@@ -497,7 +498,7 @@ def types_are_said_by_values(place: SchemaPlace) -> bool:
 
 
 def types_are_said_by_forms(place: SchemaPlace) -> bool:
-    """Return whether each form of a union beside it says one of the types itself."""
+    """Return whether each form of a union next to it names one of the types itself."""
     forms = [form for keyword in UNIONS for form in as_list(place.schema.get(keyword, []))]
     named = types_of(place.schema)
     return bool(forms) and all(
@@ -506,20 +507,20 @@ def types_are_said_by_forms(place: SchemaPlace) -> bool:
 
 
 def has_closed_form(place: SchemaPlace) -> bool:
-    """Return whether one form of a union or of ``allOf`` beside it is an object with members."""
+    """Return whether one form of a union or of ``allOf`` next to it is an object with members."""
     forms = [form for keyword in _COMPOSED for form in as_list(place.schema.get(keyword, []))]
     return any(members_of(_followed(form, place.document)) for form in forms)
 
 
 def names_members(place: SchemaPlace) -> bool:
-    """Return whether the object names members, or says which others it may have."""
+    """Return whether the object names members, or has a rule about other members."""
     return (
         "properties" in place.schema or place.schema.get("additionalProperties", True) is not True
     )
 
 
 def _followed(form: object, document: SchemaDocument) -> JSONObject:
-    """Return what a form refers to, and else itself; empty for what is not an object."""
+    """Return the target of a form's reference, or the form; empty if it is not an object."""
     if isinstance(form, dict) and isinstance(reference := form.get("$ref"), str):
         form = document.find(reference)
 
@@ -534,7 +535,7 @@ def merges_exactly(place: SchemaPlace) -> bool:
 
 
 def is_whole_tuple(place: SchemaPlace) -> bool:
-    """Return whether an array has as many items as its ``prefixItems``, no more and no fewer."""
+    """Return whether an array must have exactly as many items as its ``prefixItems``."""
     length = len(as_list(place.value))
     schema = place.schema
     is_closed = schema.get("items") is False or schema.get("maxItems") == length
@@ -542,19 +543,19 @@ def is_whole_tuple(place: SchemaPlace) -> bool:
 
 
 def is_beside_whole_tuple(place: SchemaPlace) -> bool:
-    """Return whether the bounds of an array say no more than its ``prefixItems``."""
+    """Return whether the bounds of an array add nothing to its ``prefixItems``."""
     return "prefixItems" in place.schema and is_whole_tuple(place.beside("prefixItems"))
 
 
 def is_ended_tuple(place: SchemaPlace) -> bool:
-    """Return whether an array has no item beyond its ``prefixItems``, or says what they are."""
+    """Return whether an array has no items after ``prefixItems``, or describes them."""
     schema = place.schema
     says_more = "items" in schema or "unevaluatedItems" in schema
     return says_more or schema.get("maxItems") == len(as_list(place.value))
 
 
 def has_fewer_places_than_items(place: SchemaPlace) -> bool:
-    """Return whether more items are demanded than an array without ``items`` describes."""
+    """Return whether an array without ``items`` requires more items than it describes."""
     schema = place.schema
     if schema.get("items") not in (None, False) or schema.get("unevaluatedItems"):
         return False
@@ -564,7 +565,7 @@ def has_fewer_places_than_items(place: SchemaPlace) -> bool:
 
 
 def demands_unnamed_members(place: SchemaPlace) -> bool:
-    """Return whether more members are demanded than an object that says nothing of others names."""
+    """Return whether an object requires more members than it names or describes."""
     schema = place.schema
     says_more = any(
         schema.get(keyword) not in (None, False)
@@ -579,8 +580,8 @@ def demands_unnamed_members(place: SchemaPlace) -> bool:
 
 
 def bounds_optional_members(place: SchemaPlace) -> bool:
-    """Return whether the number of members is bounded beside members that may be left out."""
-    # llguidance can count them where at most one is left to choose, and no other may come
+    """Return whether the number of members is bounded and some of them are optional."""
+    # llguidance can count them if at most one is left to choose, and no other is allowed
     schema = place.schema
     members = members_of(schema)
     optional = [name for name in optional_of(schema) if members[name] is not False]
@@ -597,7 +598,7 @@ def bounds_optional_members(place: SchemaPlace) -> bool:
 
 
 def has_other_than(formats: frozenset[str]) -> Asked:
-    """Return the question whether a format is none of these."""
+    """Return the question whether a format is not one of these."""
 
     def is_other(place: SchemaPlace) -> bool:
         return text_of(place.schema, place.keyword) not in formats
@@ -621,7 +622,7 @@ def is_of(*types: str) -> Asked:
 
 
 def both(*asked: Asked) -> Asked:
-    """Return the question whether all of these are answered with yes."""
+    """Return the question whether the answer to all of these is yes."""
 
     def all_are(place: SchemaPlace) -> bool:
         return all(each(place) for each in asked)
@@ -630,7 +631,7 @@ def both(*asked: Asked) -> Asked:
 
 
 def is_under(*keywords: str) -> Asked:
-    """Return the question whether a sub-schema stands under one of these keywords."""
+    """Return the question whether a sub-schema is under one of these keywords."""
 
     def stands_under(place: SchemaPlace) -> bool:
         return place.under in keywords
@@ -639,7 +640,7 @@ def is_under(*keywords: str) -> Asked:
 
 
 def is_not_under(*keywords: str) -> Asked:
-    """Return the question whether a sub-schema stands under none of these keywords."""
+    """Return the question whether a sub-schema is not under any of these keywords."""
 
     def stands_elsewhere(place: SchemaPlace) -> bool:
         return place.under not in keywords
@@ -663,7 +664,7 @@ _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 
 
 def _patterns_of(place: SchemaPlace) -> list[str]:
-    """Return the patterns that a keyword has: its text, or the names of its members."""
+    """Return the patterns of a keyword: its text, or the names of its members."""
     value = place.value
     if isinstance(value, dict):
         return [str(name) for name in value]
@@ -690,7 +691,7 @@ has_wide_character: Final = _is_found(re.compile(r"[^\x00-\x7f]"))
 
 
 def is_not_anchored(place: SchemaPlace) -> bool:
-    """Return whether a pattern may be found inside of a longer text."""
+    """Return whether a pattern may match inside a longer text."""
     return not all(map(_is_whole, _patterns_of(place)))
 
 
@@ -701,7 +702,7 @@ def _is_whole(pattern: str) -> bool:
 
 
 def has_bare_alternatives(place: SchemaPlace) -> bool:
-    """Return whether alternatives of a pattern stand outside of every group, as in ``^a|b$``."""
+    """Return whether a pattern has alternatives outside of every group, as in ``^a|b$``."""
     return any(map(_has_bare_bar, _patterns_of(place)))
 
 
@@ -716,7 +717,7 @@ def _has_bare_bar(pattern: str) -> bool:
 
 
 def is_beyond_gbnf(place: SchemaPlace) -> bool:
-    """Return whether llama.cpp takes any text for a pattern, as it can write no grammar of it."""
+    """Return whether llama.cpp accepts any text, because it has no grammar for the pattern."""
     return any(map(_has_no_grammar, _patterns_of(place)))
 
 
@@ -730,7 +731,7 @@ def _has_no_grammar(pattern: str) -> bool:
 
 
 def has_unknown_schema(place: SchemaPlace) -> bool:
-    """Return whether a document says a ``$schema`` that is none of JSON Schema's."""
+    """Return whether a document has a ``$schema`` that JSON Schema does not define."""
     try:
         declared_draft(place.document.root)
     except ContractError:

@@ -110,13 +110,13 @@ def _uri_reference(text: str) -> bool:
 
     try:
         parts = urlsplit(text)
-        _ = parts.port  # raises ValueError for what is not a port
+        _ = parts.port  # raises ValueError if it is not a port
     except ValueError:
         return False
 
     relative = not parts.scheme and not parts.netloc and ":" in parts.path.partition("/")[0]
     brackets = re.search(r"[\[\]]", parts.path + parts.query + parts.fragment)
-    # one at most
+    # at most one
     return not brackets and parts.netloc.count("@") < 2 and not relative  # noqa: PLR2004
 
 
@@ -138,7 +138,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {
     "date-time": _date_time,  # RFC 3339
     "duration": lambda text: bool(DURATION.fullmatch(text)),
     "email": _email,  # RFC 5321 mailbox
-    # RFC 6531 mailbox, as far as it can be determined without the tables of Unicode
+    # RFC 6531 mailbox, as far as it can be checked without the tables of Unicode
     "idn-email": _idn_email,
     "hostname": _hostname,  # RFC 1123
     "ipv4": _ipv4,
@@ -158,7 +158,7 @@ def _pattern(text: str) -> Callable[[object], bool]:
 
 
 class _Descending(Protocol):
-    """A validator of jsonschema, as far as a keyword applies schemas to what is inside."""
+    """The part of a jsonschema validator by which keywords apply schemas to inner values."""
 
     def descend(
         self, instance: object, schema: object, path: str, schema_path: str = ...
@@ -215,7 +215,7 @@ LINEAR = {
 
 
 class ReferenceEngine:
-    """jsonschema with a registry that fetches nothing, linear patterns, and our format checks."""
+    """jsonschema with a registry that fetches nothing, linear patterns, and own format checks."""
 
     remembers = False
 
@@ -234,7 +234,7 @@ class ReferenceEngine:
         base = jsonschema.validators.validator_for({"$schema": draft_of(document)})
         extended = jsonschema.validators.extend(base, LINEAR)  # type: ignore[no-untyped-call]
 
-        if registry is REGISTRY:  # the patterns of a part were looked at with the document
+        if registry is REGISTRY:  # the patterns of a part were checked with the document
             _refuse_patterns(document)
 
         checker = _format_checker() if formats else None
@@ -243,8 +243,8 @@ class ReferenceEngine:
     def is_valid(self, value: JSON, work: Work | None = None) -> bool:
         """Return whether the value fits.
 
-        ``work`` is what the counted keywords may cost, None for as much as a reply of its own.
-        Raises Spent when it was used up.
+        ``work`` limits the cost of the counted keywords; None for a limit as for a whole reply.
+        Raises Spent if it is used up.
         """
         try:
             with metered(Work() if work is None else work):
@@ -263,7 +263,7 @@ class ReferenceEngine:
             raise malformed(tuple(error.absolute_path), error.message) from None
 
     def part(self, schema: JSONObject) -> ReferenceEngine:
-        """Compile a schema beside the document, which is registered once."""
+        """Compile a schema that belongs to the document, which is registered once."""
         if self._registry is REGISTRY and isinstance(self._document, dict):
             resource = specification_with(draft_of(self._document)).create_resource(self._document)
             self._registry = REGISTRY.with_resource(resource.id() or DOCUMENT_URI, resource)
@@ -302,7 +302,7 @@ def _refuse_patterns(document: Document) -> None:
             except PatternError:
                 raise ContractError(NOT_LINEAR, path=where) from None
 
-        if members and looks_back:  # jsonschema matches these by itself, and not in linear time
+        if members and looks_back:  # jsonschema itself matches these, and not in linear time
             words = (
                 "patternProperties with unevaluatedProperties needs jsonschema-rs, "
                 "which is not installed"

@@ -1,7 +1,7 @@
-"""The values of a schema that is sent in another form: how they are mapped, forth and back.
+"""Maps the values of a schema that is sent in another form, in both directions.
 
-A branch of a choice is found by what judges it. A value that fits no branch, of a reply that does
-not fit or has only begun, is mapped as the one branch that it is like.
+A branch of a choice is found by judging the value. A value of an invalid or incomplete reply may
+fit no branch; then it is mapped as the one branch that it resembles.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from strictreply.schema._vocabulary import as_list
 from strictreply.values._limits import JSON, JSONObject, Spent, Work
 
 VALUE: Final = "value"
-"""The member that holds an answer which is no object."""
+"""The member that contains an answer if the answer is not an object."""
 
 Map: TypeAlias = Callable[[JSON], JSON]
-"""Writes a value in the other form."""
+"""Returns a value in the other form."""
 
 Way: TypeAlias = Literal["forth", "back"]
 """Whether declared values are mapped to sent ones, or sent ones to declared ones."""
@@ -28,28 +28,28 @@ Way: TypeAlias = Literal["forth", "back"]
 
 @dataclass(slots=True)
 class SentNode:
-    """What is known of one place: how it is sent, and how its values are mapped."""
+    """What is known about one place: how it is sent, and how its values are mapped."""
 
     sent: JSONObject
     """The schema that is sent."""
     plain: JSONObject
-    """The same rules, for values as they are declared."""
+    """The same rules for values in the declared form."""
     back: Map | None = None
-    """Maps a value back; None where nothing changes."""
+    """Maps a sent value back; None if nothing changes."""
     forth: Map | None = None
-    """Maps a value forth; None where nothing changes."""
+    """Maps a declared value to the sent form; None if nothing changes."""
     members: Mapping[str, SentNode] | None = None
-    """The members of an object; None for what is none."""
+    """The members of an object; None if it is not an object."""
     removed: frozenset[str] = frozenset()
-    """The members that are absent where null came."""
+    """The members that are absent in the declared form if null was sent."""
     items: SentNode | None = None
-    """The items of an array; None for what is none."""
+    """The items of an array; None if it is not an array."""
     branches: tuple[SentNode, ...] = ()
-    """What is chosen from: the branches of a choice, or the one that a reference leads to."""
+    """The branches of a choice, or the target of a reference."""
 
 
 class Judges:
-    """Tells which branches of the choices of one document a value fits."""
+    """Decides which branches of a document's choices a value fits."""
 
     def __init__(self, definitions: Mapping[str, SentNode], way: Way) -> None:
         self._definitions = definitions
@@ -59,19 +59,19 @@ class Judges:
         self._parts: dict[int, SchemaEngine] = {}
 
     def add(self, branch: SentNode) -> int:
-        """Return the number by which a branch is judged."""
+        """Return the number under which a branch is judged."""
         self._branches.append(branch)
         return len(self._branches) - 1
 
     def fits(self, number: int, value: JSON) -> bool:
-        """Return whether a value fits a branch; false where that cannot be told."""
+        """Return whether a value fits a branch; False if it cannot be decided."""
         try:
             return self._part(number).is_valid(value, Work())
         except (Spent, ValueError, TypeError, OverflowError, RecursionError):
             return False
 
     def _part(self, number: int) -> SchemaEngine:
-        """Return what judges a branch; made when it is needed first."""
+        """Return the engine that judges a branch; it is made on first use."""
         if self._engine is None:
             named = {**self._definitions, **{_of(at): one for at, one in enumerate(self._branches)}}
             document: JSONObject = {
@@ -116,7 +116,7 @@ class Chooser:
 
 
 def _is_alike(node: SentNode, value: JSON) -> bool:
-    """Return whether a value has nothing that no value of a place has."""
+    """Return whether a value has no part that is impossible at a place."""
     if node.branches:
         return any(_is_alike(branch, value) for branch in node.branches)
     if isinstance(value, list):
@@ -134,9 +134,9 @@ def _is_listed(node: SentNode, value: JSON) -> bool:
 
 
 def agree(nodes: Iterable[SentNode]) -> bool:
-    """Return whether no value that fits two branches of a choice comes back as two values.
+    """Return whether each value that fits two branches of a choice maps back to the same value.
 
-    False where that is not known.
+    False if it is not known.
     """
     met: set[tuple[int, int]] = set()
     return all(_agree(one, other, met) for one, other in combinations(nodes, 2))
@@ -163,7 +163,8 @@ def _agree(one: SentNode, other: SentNode, met: set[tuple[int, int]]) -> bool:
 
 
 def _agree_on_members(one: SentNode, other: SentNode, met: set[tuple[int, int]]) -> bool:
-    # nothing is removed but where all members are demanded: other names are another object
+    # members are only removed if the sent object requires all of them: other members make another
+    # object
     ones = one.members
     others = other.members
     if ones is None or others is None or ones.keys() != others.keys():
@@ -180,7 +181,7 @@ def _agree_on_members(one: SentNode, other: SentNode, met: set[tuple[int, int]])
 
 
 def _are_apart(one: SentNode, other: SentNode) -> bool:
-    """Return whether no value fits two places, as far as types and listed values tell."""
+    """Return whether no value fits two places, as far as types and listed values decide it."""
     if _takes_null(one) and _takes_null(other):
         return False
     if one.branches:
@@ -223,7 +224,7 @@ def later(node: SentNode, way: Way) -> Map:
 
 
 def of_either(members: Map | None, items: Map | None) -> Map | None:
-    """Return the map of what may be an object or an array: each leaves the other as it is."""
+    """Return the map of a value that may be an object or an array."""
     if members is None or items is None:
         return members or items
 
@@ -231,7 +232,7 @@ def of_either(members: Map | None, items: Map | None) -> Map | None:
 
 
 def for_each(change: Map | None) -> Map | None:
-    """Return the map of an array, by that of its items."""
+    """Return the map of an array, made from the map of its items."""
     if change is None:
         return None
 
@@ -242,7 +243,7 @@ def for_each(change: Map | None) -> Map | None:
 
 
 def members_back(nodes: Mapping[str, SentNode], removed: frozenset[str]) -> Map | None:
-    """Return the map of an object as it is sent; None where nothing changes."""
+    """Return the map of an object from its sent form; None if nothing changes."""
     changes = {name: node.back for name, node in nodes.items() if node.back is not None}
     if not changes and not removed:
         return None
@@ -264,7 +265,7 @@ def members_back(nodes: Mapping[str, SentNode], removed: frozenset[str]) -> Map 
 
 
 def members_forth(nodes: Mapping[str, SentNode], absent: list[str]) -> Map | None:
-    """Return the map of an object as it is declared; None where nothing changes."""
+    """Return the map of an object from its declared form; None if nothing changes."""
     changes = {name: node.forth for name, node in nodes.items() if node.forth is not None}
     if not changes and not absent:
         return None
@@ -275,7 +276,7 @@ def members_forth(nodes: Mapping[str, SentNode], absent: list[str]) -> Map | Non
         if not isinstance(value, dict):
             return value
 
-        # in the order of the schema, in which a grammar makes a model write them
+        # in the order of the schema, because a grammar makes a model write them in this order
         made: JSONObject = {}
         for name in nodes:
             if name in value:
@@ -291,7 +292,7 @@ def members_forth(nodes: Mapping[str, SentNode], absent: list[str]) -> Map | Non
 
 
 def wrapped(node: SentNode) -> SentNode:
-    """Return an object with one member for a root that is none."""
+    """Return an object whose one member is the value of a root that is not an object."""
     sent: JSONObject = {
         "type": "object",
         "properties": {VALUE: node.sent},
@@ -313,7 +314,7 @@ def wrapped(node: SentNode) -> SentNode:
 
 
 def or_null(node: SentNode) -> SentNode:
-    """Return a schema that admits null, too."""
+    """Return a schema that also allows null."""
     sent = dict(node.sent)
     if "anyOf" in sent:
         held = as_list(sent["anyOf"])

@@ -1,1 +1,1 @@
-"""Holding typed values to the JSON they are made of: pydantic must not change values silently."""
+"""Compares typed values with their JSON, because pydantic must not change values silently."""

@@ -1,8 +1,8 @@
-"""Where a typed value says other than the JSON it is made of.
+"""Finds where a typed value differs from the JSON that it is made from.
 
-A container is compared place by place, a scalar by its spelling, and each member of the JSON must
-have been taken by a field. What is compared is a value that was made without the user's code;
-beside it goes the value that was built with it, as far as it is the same, place by place.
+A container is compared place by place, a scalar by its spelling. Each member of the JSON must
+belong to a field. The compared value was made without the user's code. The value that was built
+with the user's code is passed along, as long as both have the same parts.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from strictreply.values._replies import Invalid
 
 # whether JSON spells a value; ValueError and ArithmeticError mean no
 Same: TypeAlias = Callable[[Any, JSON], bool]
-# where a value differs, our words, and its JSON there
+# where a value differs, the message, and its JSON there
 Difference: TypeAlias = tuple[tuple[str | int, ...], str, JSON]
-# a place in JSON, from an object on: names of members and indices of items
+# a path in JSON, from an object down: names of members and indices of items
 Path: TypeAlias = tuple[str | int, ...]
-# stands for the built value where a user's code may have changed it
+# replaces the built value if a user's code may have changed it
 UNSEEN = object()
 MAX_FOUND = 32
-# The work of trying a branch of a union, and of reading a text as JSON. Comparing a place takes 1.
+# The work of trying a branch of a union, and of reading a text as JSON. Comparing a place costs 1.
 PER_BRANCH = 2
 PER_TEXT = 20
 _EQUAL_KEYS = "has two keys that are equal as the declared type reads them"
@@ -45,8 +45,8 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 class Risk(IntEnum):
     """When a value has to be compared with its JSON."""
 
-    NONE = 0  # nothing that fits the type's schema is changed
-    LONG_NUMBERS = 1  # only when the JSON holds an integer that a float may not hold
+    NONE = 0  # values that fit the type's schema are never changed
+    LONG_NUMBERS = 1  # only if the JSON contains an integer that may not fit into a float
     ALWAYS = 2
 
 
@@ -55,20 +55,20 @@ class Comparison:
     """One comparison of a value with its JSON, and the differences it found."""
 
     floor: int
-    """The risk up to which nothing need be compared."""
+    """The risk up to which no comparison is needed."""
     work: Work
-    """What the comparison may take (Spent beyond)."""
+    """The limit of the comparison's work (Spent if it is exceeded)."""
     drops: bool = False
-    """Whether types may leave out members as they are configured to."""
+    """Whether types may drop members if they are configured to."""
     found: list[Difference] = field(default_factory=list[Difference])
     """The differences so far."""
     known: dict[tuple[int, int, int], list[Difference]] = field(default_factory=dict[Any, Any])
-    """The differences that unions found, by what they compared."""
+    """The differences that unions found, by the identities of what they compared."""
     made: list[Any] = field(default_factory=list[Any])
-    """Values made while comparing, which must live as long as what is known by their identity."""
+    """Values made during the comparison; they must stay alive, because ``known`` uses their ids."""
 
     def report(self, words: str, judged: JSON, steps: tuple[str | int, ...] = ()) -> None:
-        """Note a difference, unless there are as many as a reply may have faults."""
+        """Add a difference, unless there are already as many as a reply may have faults."""
         if len(self.found) < MAX_FOUND:
             self.found.append((steps, words, judged))
 
@@ -79,7 +79,7 @@ class Comparison:
     def below(
         self, part: Comparer, value: object, judged: JSON, *way: str | int, built: object = UNSEEN
     ) -> None:
-        """Compare what stands below, at the end of ``way``."""
+        """Compare the part at the path ``way``."""
         if len(self.found) >= MAX_FOUND:
             return
 
@@ -87,7 +87,7 @@ class Comparison:
         before = len(self.found)
         part(value, judged, self, built)
 
-        # the way there is put together only when it is reported
+        # the path is made only when there is something to report
         if len(self.found) > before:
             fresh = self.found[before:]
             self.found[before:] = [((*way, *steps), words, found) for steps, words, found in fresh]
@@ -95,32 +95,32 @@ class Comparison:
     def inside(self) -> Comparison:
         """Try a branch of a union, comparing every place.
 
-        A branch that changes nothing by itself may still be the wrong one.
+        A branch that changes nothing may still be the wrong one.
         """
         self.work.take(PER_BRANCH)
-        # below every risk
+        # lower than every risk
         return Comparison(-1, self.work, self.drops, known=self.known, made=self.made)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparer:
-    """One place of a type, null or made as ``kind`` of the JSON type ``spelled``."""
+    """One place of a type: null, or a ``kind`` that is made from the JSON type ``spelled``."""
 
     risk: Risk
-    """When to compare the place."""
+    """When the place has to be compared."""
     kind: type[Any] = object
     """The class of the compared value."""
     spelled: type[Any] = object
     """The class of its JSON."""
     real: type[Any] | None = None
-    """The class of the value that is built; None where it tells nothing."""
+    """The class of the value that is built; None if the class decides nothing."""
     changed: bool = False
-    """Whether a user's code has the value last."""
+    """Whether a user's code runs last on the value."""
 
     def __call__(
         self, value: object, judged: JSON, run: Comparison, built: object = UNSEEN
     ) -> None:
-        """Report to ``run``, by steps from here, where a value says other than its JSON."""
+        """Report to ``run`` where a value differs from its JSON; paths start here."""
         if value is None and judged is None:
             return
 
@@ -138,18 +138,18 @@ class Scalar(Comparer):
     """A value without parts."""
 
     risk: Risk = field(default=Risk.ALWAYS, kw_only=True)
-    """When to compare the place."""
+    """When the place has to be compared."""
     same: Same
-    """Whether a value is what its JSON spells."""
+    """Returns whether JSON spells a value."""
     words: str
-    """What is said of JSON that does not spell the value."""
+    """The message for JSON that does not spell the value."""
     text: bool = field(default=True, kw_only=True)
     """Whether JSON spells it as a string."""
     keeps: bool = field(default=True, kw_only=True)
-    """Whether no two texts make one value."""
+    """Whether two different texts never make the same value."""
 
     def as_key(self) -> Scalar:
-        """Return the same for the keys of an object, which are text that is read as the value."""
+        """Return the same for the keys of an object, which are texts read as the value."""
 
         def same(value: object, name: JSON) -> bool:
             return self.same(value, name if self.text else _scalar(str(name)))
@@ -166,7 +166,7 @@ class Scalar(Comparer):
     ) -> None:
         try:
             same = self.same(value, judged)
-        except (ValueError, ArithmeticError):  # what cannot be read is not the same
+        except (ValueError, ArithmeticError):  # unreadable JSON is not the same
             same = False
         if not same:
             run.report(self.words, judged)
@@ -180,7 +180,7 @@ def _scalar(name: str) -> JSON:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anything(Comparer):
-    """JSON that is taken as it is."""
+    """JSON that is not changed."""
 
     risk: Risk = Risk.NONE
 
@@ -194,7 +194,7 @@ class Anything(Comparer):
         run.work.take(PER_TEXT)
         try:
             same = value is judged or to_json(value) == to_json(judged)
-        except PydanticSerializationError:  # it was made by another type
+        except PydanticSerializationError:  # another type made it
             same = False
         if not same:
             run.report(OTHER_FORM, judged)
@@ -205,7 +205,7 @@ ANYTHING = Anything()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Items(Comparer):
-    """An array whose items are ``first`` in their places, and ``rest`` after them.
+    """An array with the items ``first`` in their places, and ``rest`` after them.
 
     With ``distinct``, as in a set, no two items may be equal.
     """
@@ -248,11 +248,11 @@ class Items(Comparer):
                 run.below(part, item, spelled, index, built=inner)
 
     def _merges(self, value: list[object] | tuple[object, ...], built: object) -> bool:
-        """Return whether items become one, as the type reads them or by the user's code."""
+        """Return whether two items become one, as the type reads them or by the user's code."""
         if isinstance(built, set | frozenset) and len(built) < len(value):
             return True
 
-        with suppress(TypeError):  # what has no hash here differs by more than its spelling
+        with suppress(TypeError):  # a value without a hash differs by more than its spelling
             return len({_settled(item, self.rest) for item in value}) < len(value)
 
         return False
@@ -260,7 +260,7 @@ class Items(Comparer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row(Items):
-    """A named tuple, written as an array or by its ``names``, with defaults for what is missing."""
+    """A named tuple, written as an array or by its ``names``, with defaults for missing items."""
 
     names: tuple[str, ...]
 
@@ -281,7 +281,7 @@ class Row(Items):
 
 
 def _settled(item: object, part: Comparer | None) -> object:
-    """Return a set inside a set as what it will be, a frozenset.
+    """Return a set inside a set as a frozenset, which it becomes.
 
     The probe keeps the items of a set in a list, to compare them.
     """
@@ -292,7 +292,7 @@ def _settled(item: object, part: Comparer | None) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keyed(Comparer):
-    """An object with keys of a type; ``keys`` is None when they are the user's own."""
+    """An object with typed keys; ``keys`` is None if a user's code reads them."""
 
     keys: Comparer | None
     values: Comparer | None
@@ -348,14 +348,14 @@ class Keyed(Comparer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonText(Comparer):
-    """A string that holds JSON, which is read as strictly as a reply and held to a schema."""
+    """A string that contains JSON, which is read as strictly as a reply, and checked."""
 
     schema: Schema
     inner: Comparer | None
 
     def _compare(self, value: object, judged: str, run: Comparison, built: object) -> None:
         run.work.take(PER_TEXT)
-        inside = decode(judged, work=Work(0))  # what is wrong with it is not reported
+        inside = decode(judged, work=Work(0))  # its syntax faults are not reported here
         if isinstance(inside, Invalid):
             run.report("must hold exactly one JSON value, without duplicate keys", judged)
             return
@@ -376,7 +376,7 @@ class JsonText(Comparer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference(Comparer):
-    """A place described elsewhere in the type, perhaps around this one.
+    """A place that is described elsewhere in the type, perhaps in a type around it.
 
     It is looked up when it is compared.
     """

@@ -36,11 +36,11 @@ from strictreply.values._limits import JSON, Extra, Spent, Work
 
 # the last part of an issue's code, after ``args.`` or ``answer.``
 NOT_REPRESENTABLE = "not_representable"
-# how many places are compared, or branches tried, in one step of a reply's work
+# how many compared places, or tried branches, cost one step of a reply's work
 COMPARED_PER_STEP = 12
 
-# With all digits made alike, one search finds whether there are as many in a row as 2**53 + 1 has:
-# below it every integer is a float.
+# With all digits replaced by zeros, one search finds a run of as many digits as 2**53 + 1 has.
+# Every integer below it fits into a float.
 _ALIKE = bytes.maketrans(b"123456789", b"000000000")
 _LONG = b"0" * len(str(2**53 + 1))
 

@@ -19,7 +19,7 @@ from strictreply.values._limits import JSONObject
 CoreSchema: TypeAlias = Any
 # JSON Schema keywords that do not say which members an object has
 _REMARKS = frozenset({"title", "description", "examples", "example", "deprecated", "$comment"})
-# what pydantic reads from no key of JSON, which is a string
+# types that pydantic reads from no key of JSON, because a key is a string
 _NEVER_KEYS = frozenset(
     {
         "none",
@@ -170,7 +170,7 @@ class JsonDocument(GenerateJsonSchema):
         return written | {"format": "date-time-local"} if naive else written
 
     def definitions_schema(self, schema: core_schema.DefinitionsSchema) -> JSONObject:
-        """Keep what is defined."""
+        """Write the definitions, all of them."""
         self._defined |= {str(each.get("ref")): each for each in schema["definitions"]}
         return super().definitions_schema(schema)
 
@@ -187,27 +187,27 @@ class JsonDocument(GenerateJsonSchema):
     def function_before_schema(
         self, schema: core_schema.BeforeValidatorFunctionSchema
     ) -> JSONObject:
-        """Write what a user's code reads first: it may accept other members than the fields."""
+        """Write a type whose input a user's code reads first: it may accept other members."""
         with self._reshaped():
             return super().function_before_schema(schema)
 
     def function_wrap_schema(self, schema: core_schema.WrapValidatorFunctionSchema) -> JSONObject:
-        """Write what a user's code reads first: it may accept other members than the fields."""
+        """Write a type whose input a user's code reads first: it may accept other members."""
         with self._reshaped():
             return super().function_wrap_schema(schema)
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JSONObject:
-        """Write a TypedDict with what its fields take."""
+        """Write a TypedDict with what its fields accept."""
         with self._configured(schema):
             total = schema.get("total", True)
             return super().typed_dict_schema(self._taken(schema, total=total))
 
     def model_fields_schema(self, schema: core_schema.ModelFieldsSchema) -> JSONObject:
-        """Write the members of a model that its fields take."""
+        """Write the members of a model that its fields accept."""
         return super().model_fields_schema(self._taken(schema))
 
     def dataclass_args_schema(self, schema: core_schema.DataclassArgsSchema) -> JSONObject:
-        """Write the members of a dataclass that its fields take."""
+        """Write the members of a dataclass that its fields accept."""
         return super().dataclass_args_schema(self._taken(schema))
 
     def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> JSONObject:

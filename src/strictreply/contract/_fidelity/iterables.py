@@ -1,7 +1,8 @@
-"""Iterables that are read at once, into a list.
+"""Reads iterables immediately into a list.
 
-pydantic reads the items of an ``Iterable`` only when the program asks for them, and once: what is
-refused then would be raised in the program's own code, and a check would leave nothing to a tool.
+pydantic reads the items of an ``Iterable`` only when the program iterates, and only once. So a
+rejected item would raise in the program's own code, and a check would use up the items before a
+tool gets them.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from pydantic_core import SchemaValidator
 
 from strictreply.contract._fidelity.documents import CoreSchema
 
-# what holds schemas by names that are somebody's own
+# keys whose value has schemas under the user's own names
 _BY_NAME = frozenset({"fields", "choices"})
-# what holds no schemas, but anything
+# keys whose value contains no schemas, but any other data
 _VALUES = frozenset({"default", "expected", "members", "metadata", "serialization"})
 
 
@@ -37,7 +38,7 @@ def iterates(schema: CoreSchema) -> bool:
 def read_at_once(part: object, *, named: bool = False) -> object:
     """Return a core schema with lists in place of its iterables.
 
-    ``named`` says that the keys of ``part`` are somebody's own.
+    ``named`` says that the keys of ``part`` are the user's own names.
     """
     if isinstance(part, list | tuple):
         return type(part)(read_at_once(one) for one in part)
@@ -57,7 +58,7 @@ def read_at_once(part: object, *, named: bool = False) -> object:
 
 
 def whole_validator(schema: CoreSchema) -> SchemaValidator:
-    """Return a validator of a schema, which the classes in it do not replace by their own."""
+    """Return a validator of a schema, without validators that its classes define themselves."""
     make: Any = SchemaValidator
     try:
         validator: SchemaValidator = make(schema, _use_prebuilt=False)

@@ -1,4 +1,4 @@
-"""Objects with named members: each member of the JSON is taken by a field, kept, or reported."""
+"""Objects with named members: each member of the JSON belongs to a field, is kept, or reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOST = "is taken by no field of the declared type, and would be lost; leave it 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A field: the attribute it makes, and where in the JSON it is looked for, one by one."""
+    """A field: the attribute that it makes, and where in the JSON it is looked up, in order."""
 
     attribute: str
     part: Comparer | None
@@ -26,13 +26,13 @@ class NamedMembers(Comparer):
     """An object with named members."""
 
     named: Mapping[str, Member]
-    """The fields that one key makes, by that key."""
+    """The fields that are read from one key, by that key."""
     others: tuple[Member, ...]
-    """The fields with several names or a deeper place."""
+    """The fields with several names or with a deeper path."""
     keeps: bool
     """Whether other members of the JSON are kept; otherwise they are lost."""
     extras: Comparer | None
-    """How other members are compared; None when they need not be."""
+    """How other members are compared; None if no comparison is needed."""
     spelled: type[Any] = dict
     """The class of its JSON."""
 
@@ -73,7 +73,7 @@ class NamedMembers(Comparer):
         run: Comparison,
         left: Iterable[str],
     ) -> set[str]:
-        """Compare fields with several names or a deeper place; return the keys that none takes."""
+        """Compare fields with several names or a deeper path; return the keys of no field."""
         taken: list[Path] = []
         for member in self.others:
             for path in member.paths:
@@ -98,7 +98,7 @@ class NamedMembers(Comparer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reshaped(Comparer):
-    """An object that a user's code reads first: only which members it takes is known."""
+    """An object that a user's code reads first: only the members that it accepts are known."""
 
     members: NamedMembers
     spelled: type[Any] = dict
@@ -120,7 +120,7 @@ class Reshaped(Comparer):
 
 
 def _attributes(built: object, real: type[object] | None) -> Mapping[str, object]:
-    """Return what a built object holds, empty when it is not known to be of the class."""
+    """Return the attributes of a built object; empty if it may not be of the class."""
     if type(built) is dict:
         return built
     if built is UNSEEN or real is None or type(built) is not real:
@@ -134,7 +134,7 @@ def _extra_of(value: object) -> Mapping[str, object]:
 
 
 def _at(judged: JSON, path: Path) -> object:
-    """Return what stands at a path, UNSEEN when nothing does."""
+    """Return the value at a path; UNSEEN if there is none."""
     found: Any = judged
     for step in path:
         is_key = isinstance(found, dict) and isinstance(step, str)
@@ -151,7 +151,7 @@ def _at(judged: JSON, path: Path) -> object:
 
 
 def _left_in(judged: JSON, taken: list[Path]) -> Iterator[tuple[Path, JSON]]:
-    """Yield what stands in a value beside the paths that were taken from it."""
+    """Yield the parts of a value next to the paths that were read."""
     if () in taken:
         return
 

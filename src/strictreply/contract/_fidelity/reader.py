@@ -1,6 +1,6 @@
-"""From pydantic's core schema of a type to a probe, and to the parts that its values are held to.
+"""Makes a probe, and the parts for the comparison, from pydantic's core schema of a type.
 
-The probe is a validator without the user's code, but for discriminators of unions.
+The probe is a validator without the user's code, except for discriminators of unions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from strictreply.schema import Schema
 
 
 class _Made:
-    """What the probe makes of a model or a dataclass: its members, and no code."""
+    """The probe's object for a model or a dataclass: its members, without code."""
 
     __slots__ = (
         "__dict__",
@@ -54,7 +54,7 @@ class _Made:
 
 
 class _Row(tuple[Any, ...]):
-    """What the probe makes of a named tuple."""
+    """The probe's object for a named tuple."""
 
     __slots__ = ()
     names: ClassVar[list[str]] = []
@@ -63,7 +63,7 @@ class _Row(tuple[Any, ...]):
         return super().__new__(cls, (*items, *(named[name] for name in cls.names[len(items) :])))
 
 
-# A schema of the probe, and the part that its values are held to: None for what is the user's own.
+# A schema of the probe, and the part for its values; None if the user's code makes the value.
 Read: TypeAlias = tuple[CoreSchema, Comparer | None]
 _THEIRS: Read = (core_schema.any_schema(), None)
 
@@ -73,35 +73,35 @@ class SchemaReader:
     """One reading of a core schema."""
 
     loose: bool = False
-    """Whether objects may be shown with members that no field takes."""
+    """Whether objects may be shown with members that belong to no field."""
     risk: Risk = Risk.NONE
-    """The greatest risk of its places."""
+    """The highest risk of its places."""
     guards: bool = False
     """Whether pydantic's own code reads a value."""
     _chooses: bool = False
-    """Whether a union has to be told apart."""
+    """Whether the branches of a union have to be distinguished."""
     _drops: bool = False
-    """Whether an object leaves out members it does not know."""
+    """Whether an object drops unknown members."""
     _keeps: bool = False
-    """Whether an object keeps members it does not know."""
+    """Whether an object keeps unknown members."""
     _defined: list[CoreSchema] = field(default_factory=list[Any])
     """The definitions that the schema refers to."""
     _probes: list[CoreSchema] = field(default_factory=list[Any])
-    """The probes of what is defined."""
+    """The probes of the definitions."""
     _parts: dict[str, Comparer | None] = field(default_factory=dict[str, Comparer | None])
-    """The parts of what is defined, by reference."""
+    """The parts of the definitions, by reference."""
     _config: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The configuration at the place that is read."""
+    """The configuration at the present place."""
     _key: bool = False
-    """Whether the key of an object is read."""
+    """Whether the present place is the key of an object."""
 
     @property
     def is_closing(self) -> bool:
-        """Whether pydantic chooses better when it must leave no member out."""
+        """Whether pydantic chooses branches better if it must not drop members."""
         return self._chooses and self._drops and not self._keeps
 
     def read(self, schema: CoreSchema) -> Read:
-        """Read a schema by its kind, or as the user's own when nothing here knows the kind."""
+        """Read a schema by its kind; an unknown kind is treated as the user's code."""
         outer = self._config
         self._config = schema.get("config") or self._config
         probe, part = self._METHODS.get(schema["type"], SchemaReader._scalar)(self, schema)
@@ -127,7 +127,7 @@ class SchemaReader:
         elif kind == "any":
             return schema, ANYTHING
         elif kind == "enum":
-            # one with a method of its own for values that no member has is the user's own
+            # with its own method for values of no member, the user's code makes the value
             spelling = None if "missing" in schema else one_of(schema["members"])
         else:
             names = ("strip_whitespace", "to_lower", "to_upper")
@@ -161,7 +161,7 @@ class SchemaReader:
         function = schema["function"]["function"]
         spelling = encoded(function) or SPELLINGS.get(_reads_text(function))
         if spelling is not None:
-            # pydantic's own, which makes a value of its text
+            # pydantic's function, which makes a value from its text
             probe, _ = self.read(schema["schema"])
             self.guards = True
             made = {**schema, "schema": probe, "function": _guarded(schema)}
@@ -180,7 +180,7 @@ class SchemaReader:
         return probe, part
 
     def _theirs(self, schema: CoreSchema) -> Read:
-        """Read a place of the user's own; of an object it is known which members it takes."""
+        """Read a place that the user's code makes; the accepted members of an object are known."""
         inner = schema.get("schema")
         if schema["type"] not in ("function-before", "function-wrap") or inner is None:
             return _THEIRS
@@ -194,7 +194,7 @@ class SchemaReader:
         return _THEIRS
 
     def _delegated(self, schema: CoreSchema) -> Read:
-        """Read what hands on to an inner schema, where no code of the user's comes between."""
+        """Read a schema that only delegates to an inner one, without the user's code in between."""
         match schema["type"]:
             case "function-wrap" if _is_own(schema):
                 handing = {"type": "no-info", "function": _handled}
@@ -222,7 +222,7 @@ class SchemaReader:
         match schema.get("on_error", "raise"):
             case "raise":
                 return self._inside(schema, type="default", default=None)
-            case "omit":  # what is around it may have fewer items
+            case "omit":  # its container may then have fewer items
                 self.risk = Risk.ALWAYS
                 probe, part = self._inside(schema, type="default", on_error="omit")
                 return probe, None if part is None else replace(part, risk=Risk.ALWAYS)
@@ -243,12 +243,12 @@ class SchemaReader:
     def _union(self, schema: CoreSchema) -> Read:
         """Read a union.
 
-        Where a tag or the types of JSON tell the branches apart, the right one is chosen; all else
-        is compared.
+        If a tag or the types of JSON distinguish the branches, the right one is chosen. All other
+        unions are compared.
         """
         listed = schema["choices"]
         if schema["type"] == "tagged-union":
-            # a choice that is not a schema names another tag
+            # a choice that is not a schema refers to another tag
             tagged = [(tag, one) for tag, one in listed.items() if isinstance(one, Mapping)]
             read = {tag: self.read(choice) for tag, choice in tagged}
             probes = {tag: inner for tag, (inner, _) in read.items()}
@@ -273,7 +273,7 @@ class SchemaReader:
         return probe, Union(risk=risk, branches=branches, anew=anew, theirs=theirs)
 
     def _alone(self, probe: CoreSchema) -> Callable[[bytes], object]:
-        """Return what reads JSON by one branch of a union; it is made when it is needed."""
+        """Return a function that reads JSON by one branch of a union; it is made on first use."""
 
         @cache
         def validator() -> SchemaValidator:
@@ -287,7 +287,8 @@ class SchemaReader:
     def _array(self, schema: CoreSchema) -> Read:
         """Read an array.
 
-        A set keeps its items in a list, so that each is compared, and an iterator is read at once.
+        The items of a set are stored in a list, so that each is compared; an iterator is read
+        immediately.
         """
         probe, part = self.read(schema.get("items_schema", core_schema.any_schema()))
         bounds = {name: schema[name] for name in ("min_length", "max_length") if name in schema}
@@ -308,7 +309,7 @@ class SchemaReader:
 
         variadic = schema.get("variadic_item_index")
         if variadic is not None and variadic + 1 < len(parts):
-            # *args between others: no annotation makes it
+            # *args between others: no annotation has this form
             return _THEIRS
 
         rest = None if variadic is None else parts[variadic]
@@ -318,7 +319,7 @@ class SchemaReader:
     def _named_tuple(self, schema: CoreSchema) -> Read:
         """Read a named tuple: pydantic before 2.14 calls its class with arguments.
 
-        An object is read as one, too, though the schema shows an array.
+        It also reads an object as one, though the schema shows an array.
         """
         is_call = schema["type"] == "call"
         called: CoreSchema = schema.get("arguments_schema", {})
@@ -381,7 +382,7 @@ class SchemaReader:
             if not inner["type"].startswith("function-") or "schema" not in inner:
                 return _THEIRS
 
-            # a validator around all members is the user's own
+            # a validator around all members is the user's code
             is_theirs = True
             inner = inner["schema"]
 
@@ -461,7 +462,7 @@ class SchemaReader:
         **dict.fromkeys(("dict", "frozendict", "ordered-dict", "counter"), _dict),
         **dict.fromkeys(("model", "dataclass"), _model),
     }
-    """What reads each kind of core schema."""
+    """The method that reads each kind of core schema."""
 
 
 def _is_own(schema: CoreSchema) -> bool:
@@ -470,7 +471,7 @@ def _is_own(schema: CoreSchema) -> bool:
 
 
 def _reads_text(function: object) -> str:
-    """Return what pydantic has a function make of a text, empty when it makes nothing else."""
+    """Return what pydantic's function makes from a text; empty for any other function."""
     name = str(getattr(function, "__qualname__", ""))
     if name.endswith("path_validator") or name.startswith("PathType."):
         return "path"
@@ -481,7 +482,7 @@ def _reads_text(function: object) -> str:
 
 
 def _guarded(schema: CoreSchema) -> CoreSchema:
-    """Return a function of pydantic that refuses a value instead of raising whatever comes."""
+    """Return a pydantic function that rejects a value instead of raising any exception."""
     function = schema["function"]["function"]
 
     def guarded(*args: object) -> object:
@@ -503,5 +504,5 @@ def _risk(*parts: Comparer | None) -> Risk:
     return max((part.risk for part in parts if part is not None), default=Risk.NONE)
 
 
-# Types that pydantic's smart mode never takes for each other: JSON has a type of its own for each.
+# Types that pydantic's smart mode never confuses, because each has its own type in JSON.
 _APART = (frozenset({"none", "str", "int", "float"}), frozenset({"none", "str", "bool"}))

@@ -41,7 +41,7 @@ _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([A-Za-z]+)?", re.ASCII)
 _MICROSECONDS = 6
 _FINEST = "no finer than microseconds"
 _JSON_TYPES = (bool, int, float, str, type(None), list, dict)
-# what pydantic-core itself makes of text
+# the types that pydantic-core itself makes from text
 _CORE_TYPES = (bytes, complex, date, time, timedelta, Decimal, Enum, UUID, Url, MultiHostUrl)
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 
@@ -63,11 +63,11 @@ def _exactly(kind: type) -> Same:
 def _is_decimal(value: object, judged: JSON) -> bool:
     if type(value) is not Decimal or isinstance(judged, bool):
         return False
-    if str(value) == judged:  # as it is mostly spelled
+    if str(value) == judged:  # the usual spelling
         return True
     if isinstance(judged, int | float):
         return value == Decimal(repr(judged) if isinstance(judged, float) else judged)
-    if not value.is_finite():  # declared with allow_inf_nan: JSON has no number for it
+    if not value.is_finite():  # declared with allow_inf_nan; JSON has no number for it
         return bool(_NOT_FINITE.fullmatch(_str(judged)))
 
     return isinstance(judged, str) and bool(_DECIMAL.fullmatch(judged)) and Decimal(judged) == value
@@ -98,7 +98,7 @@ def _as_read(
             return False
 
         fraction = found.groupdict().get("fraction") or ""
-        if fraction[_MICROSECONDS:].strip("0"):  # it is finer than a value can be
+        if fraction[_MICROSECONDS:].strip("0"):  # more digits than a value can store
             return False
 
         return bool(agree(value, read(found[0].upper())))
@@ -140,7 +140,7 @@ def _is_url(value: object, judged: JSON) -> bool:
         path = parts.path if parts.path or not parts.netloc else "/"
         return scheme, user, host, port, path, parts.query, parts.fragment
 
-    if not isinstance(value, Url):  # it was read as another type of a union
+    if not isinstance(value, Url):  # another type of a union was read
         return False
     return str(value) == judged or address(str(value)) == address(_str(judged))
 
@@ -155,7 +155,7 @@ def _str(judged: JSON) -> str:
 def one_of(expected: Iterable[object]) -> Scalar:
     """Return how the values of a Literal or the members of an Enum are spelled.
 
-    Each is spelled as itself: 0 is not false.
+    Each has its own type: 0 is not false.
     """
     values = [value.value if isinstance(value, Enum) else value for value in expected]
 
@@ -164,7 +164,7 @@ def one_of(expected: Iterable[object]) -> Scalar:
         try:
             return equal(own, judged) or equal(to_jsonable_python(own), judged)
         except PydanticSerializationError:
-            return True  # such a member has no spelling that we know
+            return True  # the spelling of such a member is not known
 
     texts = all(isinstance(value, str) for value in values)
     risk = Risk.NONE if texts else Risk.ALWAYS
@@ -204,7 +204,7 @@ def encoded(function: object) -> Scalar | None:
         return None
 
     def same(value: Any, judged: JSON) -> bool:
-        if type(value) not in (str, bytes):  # it was read as another type of a union
+        if type(value) not in (str, bytes):  # another type of a union was read
             return False
 
         data = value.encode() if isinstance(value, str) else value
@@ -223,13 +223,13 @@ def _is_complex(value: object, judged: JSON) -> bool:
     if type(value) is not complex or not found or not isfinite(abs(value)):
         return False
 
-    # digits alone are an integer, which must be held exactly as a float holds it
+    # only digits are an integer, which a float must represent exactly
     pairs = zip((value.real, value.imag), found.groups(), strict=True)
     return all(not (text or "").lstrip("+-").isdigit() or part == int(text) for part, text in pairs)
 
 
 def _is_size(value: int, judged: JSON) -> bool:
-    """Compare a number of bytes with a number and its unit, which must come to whole bytes."""
+    """Compare a number of bytes with a number and its unit, which must be whole bytes."""
     if not isinstance(judged, str):
         return equal(int(value), judged)
 
@@ -254,7 +254,7 @@ def _is_pattern(value: re.Pattern[str] | re.Pattern[bytes], judged: JSON) -> boo
     return bool(_str(judged) == (written.decode() if isinstance(written, bytes) else written))
 
 
-# how pydantic's own functions make values of text, by the type of what they make
+# how pydantic's own functions make values from text, by the type of the value
 _READ: dict[type[Any], Same] = {
     ByteSize: _is_size,
     PurePath: _is_path,
@@ -268,7 +268,7 @@ _READ: dict[type[Any], Same] = {
 def _opaque(value: object, judged: JSON) -> bool:
     if type(value) in _JSON_TYPES:
         return equal(value, judged)
-    if isinstance(value, _CORE_TYPES):  # it was read as another type of a union
+    if isinstance(value, _CORE_TYPES):  # another type of a union was read
         return False
 
     for kind, same in _READ.items():
@@ -278,7 +278,7 @@ def _opaque(value: object, judged: JSON) -> bool:
     return True
 
 
-# how the scalars that pydantic calls by these names are spelled
+# how the scalars that have these names in pydantic are spelled
 SPELLINGS = {
     "none": Scalar(_exactly(type(None)), "must be null", risk=Risk.NONE, text=False),
     "bool": Scalar(equal, "must be true or false", risk=Risk.NONE, text=False),
@@ -318,7 +318,7 @@ SPELLINGS = {
     "timedelta": Scalar(
         _as_read(timedelta, _DURATION, _duration), f"must be a duration without months, {_FINEST}"
     ),
-    "uuid": Scalar(_as_read(UUID, r"(?s:.*)", UUID), "must be a UUID"),  # UUID refuses all others
+    "uuid": Scalar(_as_read(UUID, r"(?s:.*)", UUID), "must be a UUID"),  # UUID rejects all others
     "url": Scalar(_is_url, "must be a URL in its normal form"),
     "multi-host-url": Scalar(
         lambda value, judged: isinstance(value, MultiHostUrl) and str(value) == judged,

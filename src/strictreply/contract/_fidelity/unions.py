@@ -1,4 +1,4 @@
-"""Values of one of several types: the branch that was taken, and what it holds."""
+"""Values of one of several types: the branch that was chosen, and its value."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from strictreply.values._limits import JSON
 class Union(Comparer):
     """A value of one of several types.
 
-    ``anew`` makes the value of one branch alone, branch by branch; with ``theirs`` a user's code
-    may have made it.
+    ``anew`` makes the values of the single branches, one by one. With ``theirs`` a user's code may
+    have made the value.
     """
 
     branches: tuple[Comparer, ...]
@@ -32,7 +32,7 @@ class Union(Comparer):
     theirs: bool = False
 
     def _compare(self, value: object, judged: JSON, run: Comparison, built: object) -> None:
-        # remembered, so that unions inside unions cost no more than their places
+        # cached, so that nested unions cost no more than their places
         place = (id(self), id(value), id(judged))
         if place not in run.known:
             run.known[place] = self._nearest(value, judged, run, built)
@@ -43,7 +43,7 @@ class Union(Comparer):
     def _nearest(
         self, value: object, judged: JSON, run: Comparison, built: object
     ) -> list[Difference]:
-        """Return the differences from the nearest branch: those that begin deepest, or none."""
+        """Return the differences from the nearest branch, whose differences begin deepest."""
         nearest: list[Difference] = [((), OTHER_FORM, judged)]
         branches = tuple(map(_resolved, self.branches))
 
@@ -65,7 +65,7 @@ class Union(Comparer):
         for branch in branches:
             if not nearest:
                 break
-            if not isinstance(value, branch.kind):  # it is as far away as no branch at all
+            if not isinstance(value, branch.kind):  # this branch is as wrong as any can be
                 continue
 
             tried = run.inside()
