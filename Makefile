@@ -103,9 +103,10 @@ measure: .venv/.ready .venv-measure/.ready ## ask a small real model, and write 
 	@$(PY) benchmarks/recovery/measure.py $(ARGS)
 	@$(PY) tools/write_recovery.py
 
-lint: .venv/.ready ## check style and format
+lint: .venv/.ready ## check style, format and words
 	@$(PY) -m ruff check
 	@$(PY) -m ruff format --check
+	@$(PY) tools/lint_words.py
 
 format: .venv/.ready ## fix what can be fixed automatically
 	@$(PY) -m ruff check --fix

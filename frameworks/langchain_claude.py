@@ -43,7 +43,7 @@ def ask(search: Callable[[str], str]) -> tuple[Any, Any, list]:
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Send, run the called tools, and send their results, until there is an answer."""
+    """Send requests and run the called tools, until there is an answer."""
     bound, run_tool, turns = ask(search)
     while calls := (reply := bound.invoke(turns)).tool_calls:
         turns += [reply, *map(run_tool.invoke, calls)]

@@ -19,7 +19,7 @@ def model() -> ChatOpenAI:
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Send, run the called tools, and send their results, until there is an answer."""
+    """Send requests and run the called tools, until there is an answer."""
     tools = {"search": tool(search)}
     bound = model().bind_tools(tools.values())
     turns: list = [("user", "Find tea.")]

@@ -49,7 +49,7 @@ def as_chunk(piece: Any) -> litellm.ModelResponseStream:
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Send, run the called tools, and send their results, until there is an answer."""
+    """Send requests and run the called tools, until there is an answer."""
     completion = guarded(litellm.completion)
     turns: list[Any] = [{"role": "user", "content": "Find tea."}]
     while getattr(turns[-1], "role", "") != "assistant":

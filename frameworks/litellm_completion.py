@@ -38,7 +38,7 @@ def results(message: Any, search: Callable[[str], str]) -> list[Any]:
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Send, run the called tools, and send their results, until there is an answer."""
+    """Send requests and run the called tools, until there is an answer."""
     asked = {"client": sr.wrap(OpenAI()), **ASK}
     turns = [{"role": "user", "content": "Find tea."}]
     while True:

@@ -47,7 +47,7 @@ def acall(search: Callable[[str], str]) -> Any:
 
 
 def run(search: Callable[[str], str]) -> str:
-    """Send, run the called tools, and send their results, until there is an answer."""
+    """Send requests and run the called tools, until there is an answer."""
     provide()
     reply = call(search)()
     while reply.tool_calls:
