@@ -188,7 +188,7 @@ class RouteGate:
         """Return whether the settings let a path through without a verdict."""
         try:
             settings = self._settings()
-        except Exception:  # noqa: BLE001 - nothing passes with wrong settings; the hooks report them
+        except Exception:  # noqa: BLE001 - wrong settings, which the hooks report, pass nothing
             return False
 
         if settings.other_routes == "pass":
