@@ -29,7 +29,7 @@ class FailedRun:
     words: str
     """What was raised, and where."""
     code: str
-    """The code that a strict gate reports."""
+    """The code that a strict contract reports."""
     spoiled: str
     """The place in the arguments, else the fault's name."""
 
