@@ -333,7 +333,10 @@ def sent_back(exchange: Exchange) -> tuple[Turn, tuple[str, ...]]:
 
 
 def sendable(exchange: Exchange, turn: Turn) -> Turn:
-    """Return what of a turn the API takes back (docs/responses.md, "What is sent again")."""
+    """Return what of a turn the API takes back.
+
+    docs/responses.md, "What a correcting request contains", says it.
+    """
     asked = exchange.request or {}
     if asked.get("conversation"):
         return []  # the server has it

@@ -43,7 +43,7 @@ the loop sends.
 | **stops**: a retry would not help; `ReplyHalted` is raised immediately \
 | `reply.refusal`, `reply.content_filter`, `envelope.ambiguous` |
 
-*came* shows where the reply differs from a valid one, *sent* the correction. \
+*reply* shows where the reply differs from a valid one, *sent* the correction. \
 Codes that begin with `args.` are about the
 arguments of a call. \
 If a structured answer breaks the same rule, the code begins with `answer.` instead.
@@ -154,10 +154,10 @@ def _section(code: str, worded: Worded) -> Iterator[str]:
 
         yield f"{worded.guidance.comes}\n"
     else:
-        came = excerpt(found.fault.served, found.target.clean, MAX_CAME).splitlines()
+        differing = excerpt(found.fault.served, found.target.clean, MAX_CAME).splitlines()
         asked = _asked(found)
         yield "```text"
-        yield from _shown("came", came[:3])
+        yield from _shown("reply", differing[:3])
         yield from _shown("sent", asked)
         yield "```\n"
 

@@ -36,10 +36,10 @@ def test_stdout_is_the_reply_and_stderr_the_story(
     )
     assert (done.exit_code, json.loads(done.stdout)) == (0, REPLY)
     assert [line.split()[0] for line in done.stderr.splitlines() if line[2] != " "] == [
-        "came",
-        "wrong",
+        "reply",
+        "issue",
         "sent",
-        "came",
+        "reply",
         "valid",
     ]
 
@@ -66,7 +66,7 @@ def test_a_refused_reply_leaves_stdout_empty(
     done = command(*words)
     assert (done.exit_code, done.stdout) == (Status.INVALID, "")
 
-    assert done.stderr.count("  came") == 2
+    assert done.stderr.count("  reply") == 2
     assert done.stderr.splitlines()[-1].startswith("strictreply: ToolArgumentsError: ")
     told = command(*words, "--explain")
     assert "Attempt 2" in told.stderr

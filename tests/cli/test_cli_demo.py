@@ -40,9 +40,9 @@ def test_each_story_shows_what_happened(command: Command) -> None:
     stories = re.split(r"\n\n[123]  ", text)[1:]
     labels = [[found["label"] for found in LABEL.finditer(story)] for story in stories]
     assert labels == [
-        ["model", "issue", "retry", "model", "ran"],
-        ["model", "issue", "retry", "model", "ran"],
-        ["model", "issue", "retry", "raised"],
+        ["reply", "issue", "sent", "reply", "ran"],
+        ["reply", "issue", "sent", "reply", "ran"],
+        ["reply", "issue", "sent", "raised"],
     ]
 
     codes = [re.findall(r"issue +([a-z_.]+)", story) for story in stories]

@@ -85,7 +85,7 @@ def test_a_refused_attempt_is_told_in_order() -> None:
     )
     attempt = Attempt(2, {}, SEARCH, (issue,), correction="Again:\n- this")
     lines = shown(attempt)
-    assert [line[:HANGING].strip() for line in lines] == ["sent", "", "came", "wrong"]
+    assert [line[:HANGING].strip() for line in lines] == ["sent", "", "reply", "issue"]
 
     assert lines[1] == " " * HANGING + "- this"
     assert "tool.unknown" in lines[3]
@@ -100,7 +100,7 @@ def test_long_lines_hang(width: int) -> None:
     lines = shown(Attempt(1, {}, completion(message("word " * 40))), width)
     assert all(len(line) <= width and line == line.rstrip() for line in lines)
     labels = [line[:HANGING].strip() for line in lines]
-    assert [label for label in labels if label] == ["came", "valid"]
+    assert [label for label in labels if label] == ["reply", "valid"]
     assert labels.index("valid") > 1
 
 

@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
+from anthropic import Anthropic
 from openai import AsyncOpenAI, OpenAI
 from pydantic import BaseModel
 
@@ -393,3 +394,12 @@ def test_another_error_of_a_send_keeps_its_cause() -> None:
         sr.wrap(client).reply(model="m", messages=HELLO)
 
     assert raised.value.__cause__ is cause
+
+
+def test_the_short_create_names_the_method_that_a_claude_client_has() -> None:
+    """``client.create`` is short for chat completions; a client without these raises what to call,
+    and sends nothing.
+    """
+    client = sr.wrap(Anthropic(api_key="none", base_url="http://127.0.0.1:9"))
+    with pytest.raises(sr.ContractError, match=r"client\.messages\.create"):
+        client.create(model="m", max_tokens=9, messages=HELLO)

@@ -317,7 +317,7 @@ def test_attempts_are_told_in_order() -> None:
         *(
             "Attempt 1 (0.50 s)",
             "first",
-            "wrong: reply.empty at /",
+            "issue: reply.empty at /",
             "Attempt 2 (0.00 s, only the arguments of search)",
         ),
         *(

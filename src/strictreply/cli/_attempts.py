@@ -37,7 +37,7 @@ class Live:
             self.line("error", attempt.failure, "red")
             return
 
-        self.line("came", shortened(excerpt(attempt.raw, attempt.api)))
+        self.line("reply", shortened(excerpt(attempt.raw, attempt.api)))
         self.wrong(attempt.issues, attempt.raw, attempt.api)
 
         if attempt.accepted:
@@ -47,7 +47,7 @@ class Live:
     def wrong(self, issues: Iterable[Issue], raw: JSON, api: str) -> None:
         """Print the faults of a reply of an API."""
         for issue in issues:
-            self.line("wrong", described(issue, raw, api), "yellow")
+            self.line("issue", described(issue, raw, api), "yellow")
 
     def line(self, label: str, words: str, style: str = "default") -> None:
         """Print ``words`` after their label; further lines are indented.

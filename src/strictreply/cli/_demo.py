@@ -55,13 +55,13 @@ STORIES = (
 )
 
 _STYLES = {
-    "model": "default",
+    "reply": "default",
     "issue": "yellow",
-    "retry": "cyan",
+    "sent": "cyan",
     "ran": "green",
     "raised": "red",
 }
-_LEGEND = "model: its reply · issue: what is wrong · retry: what is sent · ran: your code"
+_LEGEND = "reply: the model's · issue: what is wrong · sent: correction · ran: your code"
 _INDENT = 10  # columns before the words: three spaces and a label
 _VERDICT_COLUMN = 68  # where a line says what became of a call
 
@@ -98,13 +98,13 @@ def _tell_story(screen: Console, number: int, story: Story) -> None:
 
     _print(screen, Text(f"\n{number}  {story.title}", style="bold"))
     first = attempts[0]
-    _say(screen, "model", *_calls_of(first))
+    _say(screen, "reply", *_calls_of(first))
     for issue in first.issues:
         _say(screen, "issue", described(issue, first.raw, first.api))
 
-    _say(screen, "retry", *(attempts[1].correction or "").splitlines())
+    _say(screen, "sent", *(attempts[1].correction or "").splitlines())
     if raised is None:
-        _say(screen, "model", *_calls_of(attempts[-1]))
+        _say(screen, "reply", *_calls_of(attempts[-1]))
         _say(screen, "ran", *ran)
     else:
         _say(screen, "raised", raised)

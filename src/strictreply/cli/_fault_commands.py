@@ -305,10 +305,10 @@ def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
 
     for one in found[:MAX_SHOWN]:
         screen.print(f"\n{printable(one.fault.source)}", style="bold")
-        live.line("came", one.shown())
+        live.line("reply", one.shown())
 
         if one.issues is None:
-            live.line("wrong", one.fault.code, "yellow")
+            live.line("issue", one.fault.code, "yellow")
         live.wrong(one.issues or (), cast("JSON", one.fault.served), "chat")
 
         if one.fault.needs:

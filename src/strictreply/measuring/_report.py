@@ -226,10 +226,18 @@ class MeasureReport:
     def __str__(self) -> str:
         """Return the tables for a terminal."""
         firsts = [_first_cells(each) for each in self.first]
-        parts = [_table(("task", "rows", "valid first", "95 %", "faults"), firsts)]
+        parts = [_table(("task", "rows", "valid first", "95 %", "issues"), firsts)]
         recovered = [_recovery_cells(each) for each in self.by_task()]
         if recovered:
-            heads = ("task", "style", "asked", "recovered", "95 %", "tokens each", "seconds each")
+            heads = (
+                "task",
+                "style",
+                "retried",
+                "recovered",
+                "95 %",
+                "tokens per retry",
+                "seconds per retry",
+            )
             parts.append(_table(heads, recovered))
 
         refused = [one for one in self.by_style() if one.refused]

@@ -39,6 +39,7 @@ from strictreply.sdks._transport import (
     is_patched,
     passing,
 )
+from strictreply.values._errors import ContractError
 from strictreply.values._limits import JSONObject
 from strictreply.values._mistakes import ON_CLIENTS, with_hints
 from strictreply.values._requests import AnswerFormat
@@ -256,8 +257,12 @@ class Namespaces:
         """Make one guarded call of the namespace at a path.
 
         A call that is already ours, on its way through what somebody has put over ``create``, is
-        sent.
+        sent. Raises ContractError if the client has no such namespace.
         """
+        if path not in self._sdk.doors:
+            has = " or ".join(f"client.{one}.create" for one in self._sdk.doors)
+            raise ContractError(f"this client has no {path}: call {has}")
+
         transport = self.transport(path)
         if passing.get() is transport:
             return transport.create(**keywords)

@@ -660,7 +660,7 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     ]
 
     for issue in attempt.issues:
-        lines.append(f"  wrong: {issue.code} at {issue.place}: {issue.message}")
+        lines.append(f"  issue: {issue.code} at {issue.place}: {issue.message}")
         if issue.found:
             lines.append(f"         got {printable(issue.found)}")
         if issue.hint:
