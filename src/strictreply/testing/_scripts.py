@@ -267,7 +267,7 @@ class Asked:
     def correction(self) -> str:
         """The text that the app sent to the model in addition to its first request.
 
-        Empty if there is none.
+        Empty if it wrote nothing new.
         """
         if self.first is None:
             return ""

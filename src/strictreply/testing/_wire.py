@@ -60,7 +60,7 @@ class ServedError:
     kind: str = "invalid_request_error"
     """The type of the error, as OpenAI names it."""
     param: str | None = None
-    """The member of the request that is wrong; None if there is none."""
+    """The member of the request that is wrong; None if unknown."""
     code: str | None = None
     """The code of the error, as OpenAI names it; None if it has none."""
 
@@ -134,7 +134,7 @@ def error_reply(
 
     - ``status`` is the HTTP status, ``message`` the text.
     - ``kind`` is the type of the error.
-    - ``param`` is the member of the request that is wrong; None if there is none.
+    - ``param`` is the member of the request that is wrong; None if unknown.
     - ``code`` is the code of the error; None if it has none.
     - ``headers`` are added to those of JSON.
     """

@@ -1,4 +1,4 @@
-"""Faults of a reply's JSON text, which a strict reader refuses before any schema is asked."""
+"""Faults of a reply's JSON text, which a strict parser refuses before the schema is used."""
 
 from __future__ import annotations
 

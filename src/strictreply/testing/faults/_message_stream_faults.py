@@ -1,4 +1,4 @@
-"""Faults of an event stream that the Messages API alone has: of its blocks, and of its message."""
+"""Faults of event streams that only the Messages API has: of its blocks, and of its message."""
 
 from __future__ import annotations
 

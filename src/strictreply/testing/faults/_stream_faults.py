@@ -1,6 +1,6 @@
 """Faults of an event stream (WHATWG HTML section 9.2).
 
-Its deltas do not add up to a reply, or it breaks off.
+The deltas do not make a reply, or the stream breaks off.
 """
 
 from __future__ import annotations

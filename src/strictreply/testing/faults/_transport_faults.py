@@ -1,4 +1,4 @@
-"""Faults of the HTTP response, and of the connection that it comes over (RFC 9112)."""
+"""Faults of the HTTP response, and of its connection (RFC 9112)."""
 
 from __future__ import annotations
 

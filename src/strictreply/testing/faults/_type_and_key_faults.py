@@ -1,6 +1,6 @@
 """Faults of a value's JSON type, and of an object's keys.
 
-The former are values that ``int()``, ``bool()``, ``==`` or ``if`` misread.
+Faults of the type are values that ``int()``, ``bool()``, ``==`` or ``if`` misread.
 """
 
 from __future__ import annotations
