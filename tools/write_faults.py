@@ -1,4 +1,4 @@
-"""Write ``docs/faults.md`` anew from the code; a test fails while the two differ."""
+"""Write ``docs/faults.md`` from the code; a test fails while the two differ."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "faults.md"
 
 _HEAD = """# The catalogue of malformed replies
 
-Every fault by its name, with the output of one specimen; \
-`tools/write_faults.py` writes this page. `strictreply faults
---show NAME` shows the same at full length, `--tools shop:TOOLS` makes it from your own tools.
+Every fault by its name, with the output of one example. `tools/write_faults.py` writes this page.
+`strictreply faults --show NAME` prints an example without shortening it;
+`--tools shop:TOOLS` makes it from your own tools.
 
 ```python
 from strictreply.testing import faults
@@ -31,15 +31,13 @@ faults.trailing_comma(search)  # one fault, made from your own tool
 faults.wrong_type(search, "limit")  # at one place of its arguments
 ```
 
-*Where* says which replies can be spoiled: `call` (a native call), \
-`union` (the JSON union in the text), `json` (a
-structured answer), `prose` (plain text). \
-What is shown is what differs from a good reply: `reads` gives a text as the
-model wrote it, `=` gives JSON.
-
-*By default* is what a wrapped client makes of the reply unless \
-`dialects="strict"` is set, with the code of a refusal \
-where it is another.
+- *What is served* is the difference from a good reply: `reads` is followed by text as the model
+  wrote it, `=` by JSON.
+- *Code* is the issue code that a strict contract (`dialects="strict"`) reports.
+- *By default* is what a wrapped client does with the reply without
+  `dialects="strict"`. If it refuses the reply with another code, that code follows.
+- *Where* lists the replies that can have the fault: `call` (a native call), `union` (the JSON
+  union in the text), `json` (a structured answer), `prose` (plain text).
 """
 
 
@@ -49,7 +47,7 @@ def catalogue_page() -> str:
     for kind in Kind:
         lines.append(f"## {kind.value}: {KIND_WORDS[kind]}\n")
         lines += [
-            "| fault | what is wrong | what is served | a strict gate says | by default | where |",
+            "| fault | what is wrong | what is served | code | by default | where |",
             "|---|---|---|---|---|---|",
         ]
 
@@ -61,7 +59,7 @@ def catalogue_page() -> str:
 
 def _row(entry: Entry) -> str:
     needs = "".join(f", with `{name}={value!r}`" for name, value in entry.needs.items())
-    over = ", over Messages alone" if entry.api else ""
+    over = ", only over Messages" if entry.api else ""
     where = "any" if set(entry.places) == set(ANYWHERE) else ", ".join(entry.places)
 
     shown = specimen(entry).shown(MAX_CELL_CHARS).splitlines()
@@ -76,7 +74,7 @@ def _row(entry: Entry) -> str:
 
 
 def _default(entry: Entry) -> str:
-    """Tell what is made of it by default: of a plain refusal its code alone."""
+    """Return what a wrapped client does by default, with the code if it is another."""
     told, _, code = entry.by_default.partition(": ")
     if not code:
         return told

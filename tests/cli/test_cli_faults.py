@@ -92,7 +92,7 @@ def test_what_is_read_by_default_is_told(command: Command) -> None:
     """The list and the single fault say so; of a plain refusal the code is enough."""
     listed = command("faults", "--kind", "stream").stdout
     assert "No delta of the call has an id. By default: read as the good reply." in listed
-    assert "The last piece of the JSON comes twice. By default" not in listed
+    assert "The last piece of the JSON is sent twice. By default" not in listed
 
     shown = command("faults", "--show", "stream_name_missing").stdout
     assert "read  refused: shape.wrong_type" in shown

@@ -336,7 +336,7 @@ def test_a_fault_of_a_response_alone_is_told_apart(service: Service) -> None:
 
 
 def test_a_known_way_of_servers_is_served_by_name(service: Service) -> None:
-    """Whatever is a fault to a strict gate can be asked for, also what others are known to send."""
+    """A fault for a strict contract can be served by name, also if known servers send it."""
     assert "id" not in message_of(service.chat(step="missing_call_id"))["tool_calls"][0]
 
 

@@ -1,4 +1,4 @@
-"""Good replies: every step passes the strict gate, and says how it is made again.
+"""Good replies: every step passes the strict contract, and says how it is made again.
 
 It refuses what would not be good.
 """

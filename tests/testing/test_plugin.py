@@ -173,7 +173,7 @@ def test_a_failure_tells_the_script_and_how_to_make_it_again(suite: pytest.Pytes
     result = run(suite, MARKED, "-k", "wrong_type and limit", "-n", "0")
     assert result.parseoutcomes().get("failed", 0) >= 1
     told = result.stdout.str()
-    assert "faults.wrong_type(search, '/limit'): a strict gate says args.type" in told
+    assert "faults.wrong_type(search, '/limit'): a strict contract reports args.type" in told
 
     assert "request 1: 1 message -> wrong_type" in told
     assert (

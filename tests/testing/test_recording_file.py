@@ -136,11 +136,11 @@ def test_lines_stand_in_order(recording: RecordingFile) -> None:
         ),
         (
             RecordedExchange(REQUEST, None, HTTPReply(200, {}, (b"<html>",))),
-            "no reply: the body is no completion, response or message",
+            "no reply: the body is not a completion, response or message",
         ),
         (
             RecordedExchange(REQUEST, [1], HTTPReply.json(200, [1])),
-            "no reply: the body is no completion, response or message",
+            "no reply: the body is not a completion, response or message",
         ),
     ],
 )

@@ -275,13 +275,13 @@ def test_each_set_of_tools_is_compiled_once() -> None:
         ({"status": 200, "ending": "hang"}, "no reply: nothing came in time"),
         (
             {"status": 200, "ending": "whole"},
-            "no reply: the body is no completion, response or message",
+            "no reply: the body is not a completion, response or message",
         ),
         (
             {"status": None, "ending": ["x"]},
-            "no reply: the body is no completion, response or message",
+            "no reply: the body is not a completion, response or message",
         ),
-        ({}, "no reply: the body is no completion, response or message"),
+        ({}, "no reply: the body is not a completion, response or message"),
         ([], "no completion, response or message, and no record with one"),
     ],
 )

@@ -528,12 +528,14 @@ def rows(
 
     It never drops a row, and never raises because of one.
 
+    - ``contract`` says what a valid reply is.
     - ``messages`` is the column with a row's text or messages, or a function of the row that
       returns them.
     - ``client`` is a function that makes an async client; it is called once in each process. It may
       also be a ready client, which stays open and must not be in use in another event loop. None
       means ``openai.AsyncOpenAI``.
-    - ``policy`` None means :data:`DEFAULT_POLICY`, ``steering`` None the default.
+    - ``policy`` has the budgets of each row; None means :data:`DEFAULT_POLICY`.
+    - ``steering`` writes the corrections; None means ``TieredSteering()``.
     - ``concurrency`` is the number of rows in flight. It is halved when the API answers a tenth of
       the last requests with 429, 503 or 529, and then grows again slowly.
     - ``prefix`` goes before the names of the result columns, :data:`COLUMNS`.

@@ -244,7 +244,7 @@ def list_faults(kinds: Collection[Kind], *, as_json: bool) -> None:
     screen = console()
     for kind in Kind:
         table = titled_table(kind.value, "fault")
-        table.add_column("a strict gate says", overflow="fold")
+        table.add_column("issue code", overflow="fold")
         table.add_column("where", overflow="fold")
         table.add_column("what is wrong, and what is read of it by default", ratio=1)
 
@@ -271,7 +271,7 @@ def _is_read(entry: Entry) -> bool:
 
 
 def show_fault(name: str, tools: Sequence[object], *, as_json: bool) -> None:
-    """Print what one fault serves, and what the strict gate says of it.
+    """Print what one fault serves, and what the strict contract says of it.
 
     It is made in every place of ``tools``, or in an example when there are none.
     """

@@ -67,7 +67,7 @@ def _print(faults: Sequence[_ToolFaults], kinds: Collection[Kind]) -> None:
         table = titled_table(
             f"{printable(tool.name)}: {counted(len(found), 'fault', 'faults')}", "fault"
         )
-        table.add_column("a strict gate says", overflow="fold")
+        table.add_column("issue code", overflow="fold")
         table.add_column("the reply", overflow="fold", ratio=1)
 
         for one in found:

@@ -635,34 +635,16 @@ def wrap(
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that it returns only valid replies.
 
-    ``client`` is ``openai.OpenAI()``, ``openai.AsyncOpenAI()``, the module ``openai``, or an object
-    with the same ``chat.completions.create``. It is not changed. Wrapping a wrapped client re-wraps
-    the original; it keeps the mode and the ledger unless you pass new ones.
+    ``client`` is ``openai.OpenAI()``, ``anthropic.Anthropic()``, the async client of either, the
+    module ``openai``, or an object with the same ``chat.completions.create``. It is not changed.
+    Wrapping a wrapped client re-wraps the original; it keeps the mode and the ledger unless you
+    pass new ones.
 
-    Pass a ready ``contract``, or its keywords: ``tools``, ``answer``, ``channel``, …
+    Pass a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``, …), and the
+    settings of the calls. The reference of ``wrap`` has a table of all keywords.
 
-    - ``policy`` has the budgets of a call; None means ``RetryPolicy()``. ``max_retries=3,
-      deadline=20`` is short for ``policy=RetryPolicy(max_retries=3, deadline=20)``.
-    - ``steering`` writes the corrections; None means the default.
-    - ``on_attempt`` is called with every attempt. An exception that it raises is logged by type.
-    - ``log_replies`` redacts a raw reply for the DEBUG log; None logs no reply.
-    - ``usage_mode="total"`` writes the tokens of all requests of a call into its completion.
-      ``"last"`` leaves the API's report of the last request.
-    - ``api`` is the default API of ``reply``, ``exchange``, ``answer`` and ``stream``: ``chat``
-      (chat completions), ``responses`` or ``messages`` (Anthropic's). None means the first API of
-      the client's SDK. The SDK's own methods are guarded on every API.
-    - ``ledger`` gets a line for each attempt; the default is the path in ``STRICTREPLY_LEDGER``, if
-      that is set.
-
-    ``mode``, ``enforce`` and ``observe`` serve a gradual rollout. Each may be a function without
-    arguments, which is called for each call. If all three are None, the environment variables
-    ``STRICTREPLY_MODE``, ``STRICTREPLY_ENFORCE`` and ``STRICTREPLY_OBSERVE`` apply.
-
-    - ``mode="observe"``: the SDK's own methods behave exactly like those of ``client``, byte for
-      byte. Each reply is judged separately, and ``on_attempt`` and telemetry get the verdict.
-    - ``mode="off"``: nothing is judged.
-    - ``enforce`` names tools whose faults are corrected while all others are observed.
-    - ``observe`` is the share of the observed calls that is judged, from 0 to 1.
+    Returns a :class:`StrictClient` or :class:`AsyncStrictClient`, which is also an instance of the
+    SDK's own client class.
 
     Raises ContractError when the declaration is wrong, or when a sync client gets an async
     ``on_attempt`` or a tool with an async check. Raises TypeError when ``client`` has no

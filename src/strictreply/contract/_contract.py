@@ -386,15 +386,21 @@ class Contract(Generic[A_co]):
     def check(self, reply: object, *, api: Api | str | None = None) -> Verdict[A_co]:
         """Return the verdict on a reply, without a client and without I/O.
 
-        ``reply`` is a message, a completion or a response of the Responses API, as a mapping, an
-        SDK object or JSON text; in the text channel a JSON text is the content itself. ``api``
-        names the API; None infers it from the form of the reply. The tools' own checks run last.
-        Raises ContractError if one of them is async: use :meth:`acheck`.
+        - ``reply`` is a message, a completion or a response of the Responses API, as a mapping, an
+          SDK object or JSON text; in the text channel a JSON text is the content itself.
+        - ``api`` names the API; None infers it from the form of the reply.
+
+        The tools' own checks run last. Raises ContractError if one of them is async: use
+        :meth:`acheck`.
         """
         return drive(self._check(reply, api), perform_check)
 
     async def acheck(self, reply: object, *, api: Api | str | None = None) -> Verdict[A_co]:
-        """Return the verdict on a reply like :meth:`check`, and await async checks of tools."""
+        """Return the verdict on a reply like :meth:`check`, and await async checks of tools.
+
+        - ``reply`` is a message, a completion or a response.
+        - ``api`` names its API; None infers it from the form of the reply.
+        """
         return await adrive(self._check(reply, api), aperform_check)
 
     def next_request(
@@ -419,7 +425,10 @@ class Contract(Generic[A_co]):
           in memory. Each is a mapping, an SDK object, JSON text, or the exception that was raised.
         - ``api``: None means ``responses`` for a request with ``input`` and without ``messages``,
           else ``chat``.
-        - ``policy``, ``steering``: None means those of the earlier step, else the defaults.
+        - ``policy``: the budgets of the call. None means that of the earlier step, else
+          ``RetryPolicy()``.
+        - ``steering``: writes the corrections. None means that of the earlier step, else
+          ``TieredSteering()``.
 
         Raises ContractError if the request is wrong, if the check of a tool is async, or if the
         call has already ended.

@@ -65,8 +65,11 @@ def lint(
 ) -> LintReport:
     """Report how providers treat the schemas of tools and of an answer, without sending anything.
 
-    ``tools`` and ``answer`` are declared as for ``wrap``. ``providers`` are the providers to report
-    on; None for all. Raises ContractError for a wrong declaration or an unknown provider.
+    - ``tools`` are functions, models, definitions or ``Tool`` values, as for ``wrap``.
+    - ``answer`` is the type or schema of a structured answer; ``str`` has no schema.
+    - ``providers`` are the providers to report on; None for all.
+
+    Raises ContractError for a wrong declaration or an unknown provider.
     """
     asked = PROVIDERS if providers is None else tuple(providers)
     unknown = [name for name in asked if name not in TABLE]

@@ -264,10 +264,16 @@ class Tool(Generic[P, R_co]):
     ) -> Tool[Q, R]:
         """Declare a function, sync or async, by its signature and docstring.
 
-        ``name`` defaults to the function's name, ``description`` to the docstring without its
-        sections. The typed arguments are an instance of a model made from the signature. With
-        ``extra="schema"`` unknown arguments are accepted and ignored, because the function could
-        not take them. Raises ContractError if a parameter cannot be described in JSON Schema.
+        The typed arguments are an instance of a model made from the signature.
+
+        - ``function`` is the function that executes the calls.
+        - ``name`` defaults to the function's name, ``description`` to the docstring without its
+          sections.
+        - ``check`` is your own check of valid arguments; None for none.
+        - ``extra="schema"`` accepts and ignores unknown arguments, because the function could not
+          take them.
+
+        Raises ContractError if a parameter cannot be described in JSON Schema.
         """
         signature = read_signature(function)
         name = signature.name
@@ -502,7 +508,12 @@ def tool(**keywords: Unpack[ToolKeywords]) -> Callable[[Callable[Q, R]], Tool[Q,
 def tool(function: Callable[..., Any] | None = None, /, **keywords: Unpack[ToolKeywords]) -> Any:
     """Declare the decorated function as a tool; it can still be called as before.
 
-    Use it with or without parentheses. It takes the keywords of :meth:`Tool.from_function`.
+    Use it with or without parentheses: ``@tool`` or ``@tool(name="search")``.
+
+    - ``function`` is the function to declare, sync or async.
+    - The keywords are those of :meth:`Tool.from_function`.
+
+    Raises ContractError if a parameter cannot be described in JSON Schema.
     """
     if function is None:
         return partial(Tool.from_function, **keywords)

@@ -268,14 +268,23 @@ class RouteReason(StrEnum):
     """Why :func:`route_next` chose a target; a :class:`Router` has ``RoutingReason``."""
 
     LOOP_LIMIT = "loop_limit"
+    """The run ends: it has more node executions than its limit."""
     LOOP_DETECTED = "loop_detected"
+    """The run ends: the same nodes repeat in a cycle."""
     COMPLETED = "completed"
+    """The run ends: the state is marked as complete."""
     ABORTED = "aborted"
+    """The run ends: the state is marked as aborted."""
     HUMAN_INPUT = "human_input"
+    """A question to a human is pending."""
     USER_RULE = "user_rule"
+    """A rule of yours chose the node."""
     NEXT_AGENT = "next_agent"
+    """The state's ``next_agent`` names the node."""
     NO_TARGET = "no_target"
+    """The run ends: no rule applies, and ``next_agent`` is None."""
     UNKNOWN_TARGET = "unknown_target"
+    """The run ends: no rule applies, and ``next_agent`` is not a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,10 +335,13 @@ def route_next(
 ) -> str:
     """Return the next target of a run, in the form of LangGraph's conditional edges.
 
-    The limit is ``max_loop_count`` if it is given, else the state's, the table's, that of the
-    environment variable STRICTREPLY_MAX_LOOP_COUNT, or 10. If the count is above the limit, the run
-    ends, so limit + 1 node executions are possible. A ``next_agent`` that is not
-    a node leads to the end.
+    - ``state`` is the state of the run.
+    - ``max_loop_count`` limits the node executions. The default is the state's limit, else the
+      table's, that of the environment variable STRICTREPLY_MAX_LOOP_COUNT, or 10. If the count is
+      above the limit, the run ends, so limit + 1 node executions are possible.
+    - ``routes`` is the table of nodes and rules.
+
+    A ``next_agent`` that is not a node leads to the end.
 
     Raises StateError with every field that is missing or has a wrong type, and ContractError (a
     ValueError) for a limit that is negative or not a whole number.
@@ -343,7 +355,12 @@ def explain_route(
     *,
     routes: Routes = DEFAULT_ROUTES,
 ) -> RouteDecision:
-    """Return the decision of :func:`route_next` with its reason; raise the same errors."""
+    """Return the decision of :func:`route_next` with its reason; raise the same errors.
+
+    - ``state`` is the state of the run.
+    - ``max_loop_count`` limits the node executions.
+    - ``routes`` is the table of nodes and rules.
+    """
     StateError.raise_for((_ROUTED_BY_ID if routes.strategies else _ROUTED).issues(state))
     limit = _limit(max_loop_count, state, routes)
     strategy = routes.strategy_for(state["conversation_id"]) if routes.strategies else None

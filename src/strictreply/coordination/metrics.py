@@ -47,9 +47,13 @@ class Activity(StrEnum):
     """An activity that is counted with its successes and its time."""
 
     NODE_EXECUTIONS = "node_executions"
+    """A node of the graph ran once."""
     LLM_CALLS = "llm_calls"
+    """A model was asked for a reply, one for each attempt."""
     TOOL_EXECUTIONS = "tool_executions"
+    """A tool ran once."""
     CONVERSATIONS = "conversations"
+    """A run of the whole graph; your program measures it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,8 +154,12 @@ class Router:
     ) -> RoutingDecision:
         """Return the decision on a verdict in its branch and context; none of them is changed.
 
-        The agent is ``routing_context.current_agent``, or else the verdict's, or the only agent of
-        the branch. Nothing is executed if the agent is unknown (``unknown_agent``), if the verdict
+        - ``validation_result`` is the verdict of a :class:`ValidationProcessor`.
+        - ``current_branch`` is the branch that the agent works in.
+        - ``routing_context`` is the state of the run. Its ``current_agent`` is the agent that
+          replied, or else the verdict's, or the only agent of the branch.
+
+        Nothing is executed if the agent is unknown (``unknown_agent``), if the verdict
         exceeds the permissions (``not_allowed``, with the fault's ``code`` in the metadata), or if
         it lacks what its action needs (``broken_result``). No verdict makes it raise. ``reason``
         says why the decision was made. The decision is logged at DEBUG.

@@ -153,17 +153,26 @@ def _named_by(schema: JSONObject, value: object) -> JSON:
 
 
 class HumanDecision(StrEnum):
-    """Everything an answer can decide."""
+    """What the answer of a human decides."""
 
     APPROVE = "approve"
+    """The human agrees to the plan."""
     REVISE = "revise"
+    """The human does not agree to the plan."""
     FEEDBACK = "feedback"
+    """The answer is a text for the agent."""
     SATISFIED = "satisfied"
+    """The courses are what the human wants."""
     MORE = "more"
+    """The human wants more courses."""
     ADJUST = "adjust"
+    """The human says how to change the selection of courses."""
     RETRY = "retry"
+    """The failed step is executed again."""
     SKIP = "skip"
+    """The failed step is left out."""
     ABORT = "abort"
+    """The run ends."""
 
 
 Words: TypeAlias = Mapping[str, HumanDecision]
@@ -204,6 +213,7 @@ class HumanKind(StrEnum):
         return member
 
     GENERAL = "general", "Please say how to go on.", HumanDecision.FEEDBACK, {"feedback": ""}
+    """Asks how to go on; each answer is feedback."""
     PLAN_APPROVAL = (
         "plan_approval",
         "Do you agree with this plan? Answer approve or revise, or say what to change.",
@@ -214,6 +224,7 @@ class HumanKind(StrEnum):
             "feedback": "",
         },
     )
+    """Asks for approval of a plan: approve, revise, or feedback."""
     COURSE_SELECTION = (
         "course_selection",
         "Are these courses what you want? Answer satisfied or more, or say what to adjust.",
@@ -224,12 +235,14 @@ class HumanKind(StrEnum):
             "adjust": "no 调整 不满意",
         },
     )
+    """Asks about a selection of courses: satisfied, more, or what to adjust."""
     ERROR = (
         "error",
         "A step failed. Answer retry, skip or abort.",
         None,
         {"retry": "重试", "skip": "跳过", "abort": "cancel stop 中止 取消"},
     )
+    """Asks what to do after an error: retry, skip or abort; another answer repeats it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -404,7 +404,16 @@ class ValidationProcessor:
     ) -> ValidationResult:
         """Judge a reply like :meth:`validate_response` without awaiting.
 
-        Raises ContractError when a tool's check is async.
+        - ``response`` is a mapping with the action, a text, a message or a completion, or an error
+          message.
+        - ``agent`` is the agent that replied, or its name.
+        - ``branch`` is the branch that the agent works in; None means a simple branch.
+        - ``allowed_agents`` further limits the agents that the topology allows; None does not.
+        - ``exec_state`` has the formats of earlier replies and the position in the conversation; it
+          is only read.
+
+        Raises ContractError for an unknown agent, for a missing ``exec_state`` if formats are
+        locked, and when a tool's check is async.
         """
         flow = self.judging(response, agent, branch, exec_state, allowed_agents=allowed_agents)
         return self._told(drive(flow, perform_check), response)

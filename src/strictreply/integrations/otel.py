@@ -103,7 +103,9 @@ def instrument(
 ) -> W:
     """Return a copy of a wrapped client whose calls are recorded with OpenTelemetry.
 
-    - ``tracer_provider`` and ``meter_provider`` default to the global ones.
+    - ``client`` is a client that ``wrap`` returned; it is not changed.
+    - ``tracer_provider`` makes the spans; None means the global one.
+    - ``meter_provider`` makes the metrics; None means the global one.
     - ``asks`` says whether each request gets a span with its usage. None means only if no other
       program records it: there is no such span if another program has patched ``create`` or the
       way of its requests.

@@ -81,16 +81,19 @@ def run(
 ) -> Run[B]:
     """Run a conversation to its answer, executing the tools that the model calls.
 
-    ``messages`` is a text, or a list of messages that ends with the user's. The keywords of every
-    request, at least ``model``, are passed on. ``contract`` replaces the client's contract for this
-    run; a type as ``response_format`` is the type of its answer.
+    A tool without a function is executed by your front end: the run pauses. To continue it, in any
+    process that has its ``sessions``, pass ``continuation`` and ``results``.
 
-    A tool without a function is executed by your client: the run pauses. To continue it, in any
-    process that has its ``sessions``, pass ``continuation`` (the run, its response, or the response
-    as JSON) and ``results``, one for each pending call. For a call that needs approval, pass a
-    :class:`Decision`; a client's result is never accepted as one. To continue the conversation of
-    an earlier run with new messages, pass that run as ``after``.
-
+    - ``client`` is a wrapped sync client; it sends the requests.
+    - ``messages`` is a text, or a list of messages that ends with the user's. None is for
+      ``continuation``.
+    - ``contract`` replaces the client's contract for this run; None keeps it.
+    - ``response_format`` is the type or the JSON Schema of the answer; None keeps the contract's.
+    - ``continuation`` is the paused run to continue: the run, its response, or the response as
+      JSON.
+    - ``results`` has one result for each pending call. For a call that needs approval, pass a
+      :class:`Decision`; a result is never accepted as one.
+    - ``after`` is an earlier run whose conversation the new messages continue.
     - ``loop`` limits the turn.
     - ``sessions`` stores the session; None keeps it in memory as long as the :class:`Run` lives.
     - ``agent`` sets the agent's prompt; ``org`` and ``user`` own the session.
@@ -98,6 +101,7 @@ def run(
     - ``on_event`` is called with attempts and tool calls.
     - ``observer``, such as a :class:`~strictreply.pipeline.PipelineObserver`, may refuse a step.
     - ``context`` is passed to the parameters of tools that have the type :data:`Context`.
+    - The other keywords, at least ``model``, go into every request.
 
     An exception of a tool becomes its result: the text of a :class:`ToolError`, only the type of
     any other exception. :class:`AbortRun` ends the run, and is raised with the run so far.
@@ -134,6 +138,14 @@ async def arun(
     """Run a conversation like :func:`run`, with an async client on asyncio.
 
     Sync tools run in threads.
+
+    - ``client`` is a wrapped async client; it sends the requests.
+    - ``messages`` is a text or a list of messages; None is for ``continuation``.
+    - ``contract`` replaces the client's contract for this run; None keeps it.
+    - ``response_format`` is the type or the JSON Schema of the answer; None keeps the contract's.
+    - The other keywords are those of :func:`run`.
+
+    Raises the errors of :func:`run`.
     """
     hint = (
         "arun() needs a wrapped async client: arun(wrap(AsyncOpenAI()), …); with a sync one "
@@ -166,6 +178,12 @@ def run_stream(
     The last event is :class:`RunEnded`. Text arrives in pieces (:class:`Provisional`,
     :class:`Retracted`); with ``stream=False`` there are no such events. The run has its own thread.
     Closing the stream cancels the run before its next step.
+
+    - ``client`` is a wrapped sync client; it sends the requests.
+    - ``messages`` is a text or a list of messages; None is for ``continuation``.
+    - ``contract`` replaces the client's contract for this run; None keeps it.
+    - ``response_format`` is the type or the JSON Schema of the answer; None keeps the contract's.
+    - The other keywords are those of :func:`run`.
 
     Raises the errors of :func:`run`, after the events before the error, and ContractError for an
     async ``on_event``.
@@ -210,8 +228,16 @@ async def arun_stream(
 ) -> AsyncIterator[RunEvent[B]]:
     """Run a conversation like :func:`arun`, and yield every event as it happens.
 
-    See :func:`run_stream`. It needs asyncio. Closing the stream (``aclose``, or leaving
-    ``contextlib.aclosing``) cancels the run immediately.
+    The events are those of :func:`run_stream`. It needs asyncio. Closing the stream (``aclose``, or
+    leaving ``contextlib.aclosing``) cancels the run immediately.
+
+    - ``client`` is a wrapped async client; it sends the requests.
+    - ``messages`` is a text or a list of messages; None is for ``continuation``.
+    - ``contract`` replaces the client's contract for this run; None keeps it.
+    - ``response_format`` is the type or the JSON Schema of the answer; None keeps the contract's.
+    - The other keywords are those of :func:`run`.
+
+    Raises the errors of :func:`arun`, after the events before the error.
     """
     keywords.setdefault("stream", True)
     events: asyncio.Queue[RunEvent[B] | BaseException] = asyncio.Queue()

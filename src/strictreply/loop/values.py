@@ -60,17 +60,29 @@ class PipelineStep(IntEnum):
     """
 
     REQUEST_HANDLER = 10
+    """Receives the request and determines its type."""
     SESSION_RESTORER = 20
+    """Restores the session of a follow-on request, and begins its next turn."""
     AGENT_CONTEXT_RESOLVER = 30
+    """Chooses the agent of a new session."""
     CLIENT_TOOL_CALL_SESSION_RESTORER = 35
+    """Restores the session and the paused turn of a continuation."""
     CLIENT_TOOL_CONTINUATION_RESOLVER = 40
+    """Matches the client's results with the pending calls."""
     AGENT_SESSION_CREATOR = 50
+    """Creates a session and its first turn."""
     AGENT_CONTEXT_LOADER = 60
+    """Loads the agent of a restored session."""
     ACP_COMMAND_HANDLER = 65
+    """Has no rules of its own."""
     PROMPT_CONTENT_PROVIDER_INITIALIZER = 70
+    """Prepares the prompt of the turn."""
     REASONER = 80
+    """Executes the calls of your own tools."""
     LLM_CLIENT = 90
+    """Asks the model for a reply."""
     RESPONSE_BUILDER = 100
+    """Builds the response: the answer, or the calls for the client."""
 
     SESSION_CONTEXT_RESOLVER = AGENT_CONTEXT_RESOLVER
     CONTEXT_PROVIDER_INITIALIZER = PROMPT_CONTENT_PROVIDER_INITIALIZER

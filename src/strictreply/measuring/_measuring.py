@@ -111,8 +111,10 @@ def measure(  # noqa: PLR0913 - one parameter a setting
     - ``client`` is a sync client of the openai SDK that is not wrapped.
     - ``rows`` are texts, or mappings with ``messages`` (a text or a list of messages) and
       optionally a ``task`` to group the counts by, and a ``seed``.
-    - ``styles`` are names, or :class:`Style` objects.
-    - ``tools``, ``answer`` and the other keywords of :class:`Contract` say what a valid reply is.
+    - ``model`` is the name of the model in every request.
+    - ``answer`` is the type of a valid answer; ``str`` means text.
+    - ``styles`` are names, or :class:`Style` objects; by default all that strictreply has.
+    - ``tools`` and the other keywords of :class:`Contract` say what a valid reply is.
     - ``request`` has more keywords of each request, such as ``temperature``.
     - ``plain`` leaves out the ``response_format`` of a typed answer, for an endpoint that refuses
       it; only the style ``constrained`` sends one.

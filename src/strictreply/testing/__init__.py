@@ -1,10 +1,12 @@
-"""Make any LLM app prove that it survives malformed replies.
+"""Test how an LLM app handles malformed replies.
 
-There are named faults, three ways to serve them, and a pytest plugin. Nothing is asked of the app
-but that its base URL or its client can be set; it may use any SDK or framework.
-``strictreply.testing.strategies`` has the same for Hypothesis, ``strictreply.testing.mounting``
-has transports in memory. What the commands ``probe`` and ``check`` do is in
-``strictreply.testing.probing`` and ``strictreply.testing.recordings``.
+It has named faults, three ways to serve them, and a pytest plugin. The app may use any SDK or
+framework; only its base URL or its client must be configurable.
+
+- ``strictreply.testing.strategies`` has strategies for Hypothesis.
+- ``strictreply.testing.mounting`` has in-memory transports.
+- ``strictreply.testing.probing`` is the command ``probe`` as a library.
+- ``strictreply.testing.recordings`` is the command ``check`` as a library.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """Import a name on demand.
 
-    The pytest plugin passes through here in every test run, and most runs need none of the names.
+    The pytest plugin imports this module in every test run, and most runs need none of the names.
     """
     if name in {"faults", "ok"}:
         return import_module(f"{__name__}.{name}")

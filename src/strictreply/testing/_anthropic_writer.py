@@ -1,7 +1,7 @@
-"""How the kit writes the Messages API: what scripts say in chat completions, translated.
+"""How the kit writes the Messages API: scripts in chat completions, translated.
 
-Requests become those of chat completions; completions and streams become the API's own, with what
-is spoiled in them spoiled in the same place.
+Requests become those of chat completions; completions and streams become the API's own. A fault in
+them is in the same place after the translation.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ class MessagesWriter(BaseWriter):
     """The server of the Messages API."""
 
     def refusal(self, body: JSONObject) -> ServedError | None:
-        """Return why the server refuses the body of a request; None where it does not."""
+        """Return why the server refuses the body of a request; None if it does not."""
         error = wrong_model(body)
         if error is not None:
             return error

@@ -1,4 +1,4 @@
-"""How the kit writes chat completions: the notation of its scripts, which goes out as it is."""
+"""How the kit writes chat completions: the form of its scripts, sent unchanged."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def pieces_of(text: str) -> Iterator[str]:
 
 
 def wrong_model(body: JSONObject) -> ServedError | None:
-    """Return the error for a request that names no model; None where it does."""
+    """Return the error for a request without a model; None if it names one."""
     if isinstance(body.get("model"), str):
         return None
 
@@ -97,7 +97,7 @@ class ChatWriter(BaseWriter):
     """The server of chat completions."""
 
     def refusal(self, body: JSONObject) -> ServedError | None:
-        """Return why the server refuses the body of a request; None where it does not."""
+        """Return why the server refuses the body of a request; None if it does not."""
         messages: Any = body.get("messages")
         if error := wrong_model(body):
             return error

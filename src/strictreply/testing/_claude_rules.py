@@ -1,4 +1,4 @@
-"""A server of the Messages API that refuses the conversations which Claude refuses."""
+"""A responder for the Messages API that refuses the conversations that Claude refuses."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _FORCED = "Thinking may not be enabled when tool_choice forces tool use."
 
 
 class ClaudeRules:
-    """Answers 400, in Anthropic's words, what breaks a rule of the Messages API.
+    """Answers 400, in Anthropic's words, to a request that breaks a rule of the Messages API.
 
-    It is a responder, as Claude is to a conversation: every call is answered in the very next turn,
-    the results come first in it, ids are unique, an input is an object, no text and no message is
-    empty, and no call is forced beside manual thinking. Everything else goes on to ``responder``,
-    as do requests of other APIs. ``refused`` holds the words of each 400 so far. It may be called
-    from several threads at once.
+    It checks these rules of a conversation: every call is answered in the next turn; the results
+    come first in that turn; ids are unique; an input is an object; no text and no message is empty;
+    no call is forced together with manual thinking.
+
+    All other requests, and those of other APIs, are passed to ``responder``. Threads may share it.
     """
 
     def __init__(self, responder: Responder) -> None:
         self.refused: list[str] = []
-        """The words of each 400 so far."""
+        """The message of each 400 so far."""
         self._responder = responder
         self._lock = Lock()
 
@@ -61,7 +61,7 @@ class ClaudeRules:
 
 
 def _broken(body: JSONObject) -> Iterator[str]:
-    """Yield what each rule that a request breaks says of it."""
+    """Yield a message for each rule that a request breaks."""
     messages: list[Any] = body["messages"]
     ids: set[object] = set()
     for at, message in enumerate(messages):
@@ -95,9 +95,9 @@ def _in_message(at: int, message: Any, ids: set[object], *, is_last: bool) -> It
 
 
 def _unpaired(messages: list[Any]) -> Iterator[str]:
-    """Yield what is said of calls and results that do not answer each other.
+    """Yield a message for calls and results that do not match.
 
-    Turns of one role that follow each other are one.
+    Consecutive turns of the same role count as one.
     """
     before: list[Any] = []  # the ids of the calls in the turn before
     called_at = 0

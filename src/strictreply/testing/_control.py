@@ -1,4 +1,4 @@
-"""A script that is set over HTTP: a test in any language can choose what the model serves."""
+"""A script that is set over HTTP, so that a test in any language can choose the replies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from strictreply.testing._steps import Fault, ReplyPlace, Step, Target
 from strictreply.testing._wire import CallIds, HTTPReply, Responder, Served, error_reply
 from strictreply.testing.faults import CATALOGUE, FaultNotMade, entry_named
 
-# The header of a request that chooses its step: a step's JSON, or the name of a fault alone.
+# The request header with its step: the JSON of a step, or only the name of a fault.
 HEADER = "x-strictreply-fault"
 _CONTROLS: Mapping[str, str] = {"/script": "POST", "/journal": "GET", "/faults": "GET"}
 
@@ -55,9 +55,9 @@ class _Record:
     path: str
     """Path that was called."""
     body: bytes
-    """The request as it came."""
+    """The body of the request, unchanged."""
     chosen: str | None
-    """The step that the request itself named; None when it named none."""
+    """The step that the request itself names; None when it names none."""
     step: Step | None = None
     """The step that was served; None for a 400."""
     served: JSON = None
@@ -67,7 +67,7 @@ class _Record:
 
 
 def _told(body: bytes) -> JSON:
-    """Return a request as any parser can read it: no NaN, no number beyond a double.
+    """Return a request that any JSON parser can read: without NaN, and numbers within a double.
 
     None when it is nested over 200 levels.
     """
@@ -95,13 +95,13 @@ class _Run:
     steps: tuple[Plan, ...] = ()
     """The planned steps, in order."""
     then: Plan | None = GOOD
-    """The step of every request after them; None to answer 400."""
+    """The step for every request after them; None for an HTTP 400."""
     journal: list[_Record] = field(default_factory=list[_Record])
     """The requests so far, in order."""
     taken: int = 0
-    """Number of requests whose step no header chose."""
+    """Number of requests without a step in a header."""
     ids: CallIds = field(default_factory=CallIds)
-    """Makes the ids of tool calls."""
+    """Makes the ids of calls."""
 
     def planned(self, number: int, request: JSONObject) -> Plan | HTTPReply:
         """Return the step of the request with this number, or the 400 that ends the script."""
@@ -113,7 +113,7 @@ class _Run:
 
         turns = len(turns_of_model(request))
         if self.then == GOOD:
-            # only those that this script served: a conversation may have begun elsewhere
+            # only turns of this script count: the conversation may have begun elsewhere
             repeats = min(turns, len(self.journal))
         elif is_bad(self.then):
             repeats = beyond - 1
@@ -150,7 +150,7 @@ class ScriptControl:
         body: bytes,
         headers: Mapping[str, str],
     ) -> HTTPReply:
-        """Answer one request: of the control by itself, of an API with a step."""
+        """Answer one request: of the script's own paths, or of an API with a step."""
         route = routed(method, target, {**routes(), **_CONTROLS})
         if isinstance(route, HTTPReply):
             return route
@@ -159,7 +159,7 @@ class ScriptControl:
             serve = partial(self._serve, responder, target, body, headers.get(HEADER))
             return respond(serve, method, target, body)
 
-        # so that no web page sets a script
+        # so that a web page cannot set a script
         for sent in (headers.get("host"), headers.get("origin")):
             if sent is None:
                 continue
@@ -254,14 +254,14 @@ def is_given(plan: JSONObject) -> bool:
 
 
 def is_bad(plan: Plan) -> bool:
-    """Report whether a step may be refused however often it is served."""
+    """Report whether a step may always be refused, however often it is served."""
     return not isinstance(plan, str) and ("fault" in plan or is_given(plan))
 
 
 def _verdicts(records: Sequence[_Record]) -> Iterator[JSONObject]:
     """Judge how one request was repeated after a fault.
 
-    Each repeat is judged by itself, and many of them together as a storm.
+    Each repeat is judged separately, and many of them together as a storm.
     """
     for _, group in groupby(records, key=lambda record: (record.body, record.chosen)):
         same = [*group]
@@ -360,9 +360,9 @@ def _fault(plan: JSONObject, demand: Demand) -> tuple[Step, JSONObject]:
 
 
 def _places(demand: Demand, tool: JSON) -> list[ReplyPlace]:
-    """Return where this request's replies are written, the most natural place first.
+    """Return where this request's replies can be written, the usual place first.
 
-    A tool that is named is called, natively or as JSON in the text.
+    A named tool is called natively, or as JSON in the text.
     """
     if tool is not None:
         return ["call", "union"]

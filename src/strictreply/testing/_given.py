@@ -1,4 +1,4 @@
-"""Replies that a user gives: a body, bytes, a stream, the content of a message, a recording."""
+"""Raw replies of the user: a body, bytes, a stream, the content of a message, a recording."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _EVENTS: JSON = {"type": "array", "items": {"type": ["object", "string"]}}
 
 
 def closed(required: str, **members: JSON) -> Schema:
-    """Return the schema of a step that has one required member, and no others than these."""
+    """Return the schema of a step with one required member and these optional ones."""
     return Schema.compile(
         {
             "type": "object",
@@ -68,28 +68,28 @@ GIVEN: Mapping[str, Schema] = {
     "content": closed("content", content=True, **_OF_HTTP),
     "http": closed("http", http=_RECORDED, request=True, response=True),
 }
-"""What a given reply may be: the member by which its step is known, and the step's schema."""
+"""The forms of a raw reply: the member that identifies each, and the step's schema."""
 
 _OF_A_BODY = frozenset({"choices", "output", "error", "object"})
 _OF_A_STREAM = ("data:", "event:", ":")
 _OF_EVENTS = ("response.", "message_", "content_block_")
 _TEXTS = frozenset({"content", "text", "arguments", "output_text"})
-# Shorter texts stand in a prompt by chance.
+# Shorter texts may be in a prompt by chance.
 _LEAST_OWN_CHARS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class GivenStep(Step):
-    """A step whose reply the user gives; what is served depends on the request."""
+    """A step with a raw reply; the served form depends on the request."""
 
     plan: JSONObject = field(default_factory=dict[str, Any], repr=False)
-    """The step as a script has it."""
+    """The step in the form of a script."""
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Self:
-        """Read a step as a script has it; its body may also be bytes.
+        """Read a step in the form of a script; its body may also be bytes.
 
-        Raises ScriptError that says what to write.
+        Raises ScriptError with a hint.
         """
         plan: JSONObject = {**cast("JSONObject", given)}
         if isinstance(body := given.get("body"), bytes):
@@ -103,10 +103,10 @@ class GivenStep(Step):
 
 
 def given_in(text: str, status: int | None = None) -> JSONObject:
-    """Return the step of a reply that stands in a file, by its form.
+    """Return the step for the reply in a file, recognised by its form.
 
-    A JSON object with a member that responses have is a body, as is anything under the status of an
-    error; what begins as an event is a stream, and anything else the content of a message.
+    A JSON object with a member of a response is a body, and so is anything with the status of an
+    error. A text that begins like an event is a stream. Anything else is the content of a message.
     """
     record: JSONObject = {} if status is None else {"status": status}
     value = _json_in(text)
@@ -123,7 +123,7 @@ def given_in(text: str, status: int | None = None) -> JSONObject:
 
 
 def read_form(step: Mapping[str, object], forms: Mapping[str, Schema]) -> str:
-    """Return which of the ``forms`` a step has; raise ScriptError that says what to write."""
+    """Return which of the ``forms`` a step has; raise ScriptError with a hint."""
     found = [form for form in forms if form in step]
     if not found or "role" in step:
         raise ScriptError(_advice(step, forms))
@@ -141,7 +141,7 @@ def read_form(step: Mapping[str, object], forms: Mapping[str, Schema]) -> str:
 
 
 def check(schema: Schema, value: Any, what: str) -> None:
-    """Raise ScriptError with the first thing that a schema refuses of a script or a step."""
+    """Raise ScriptError with the first violation of a schema in a script or a step."""
     for issue in schema.check(value, place=what):
         found = f" (got {issue.found})" if issue.found else ""
         hint = f", {issue.hint}" if issue.hint else ""
@@ -149,7 +149,7 @@ def check(schema: Schema, value: Any, what: str) -> None:
 
 
 def _advice(step: Mapping[str, object], forms: Mapping[str, Schema]) -> str:
-    """Say how to write what is not a step: a body, an event, a message or a call by itself."""
+    """Return a hint for a value that is not a step: a body, an event, a message or a call."""
     value: Any = dict(step)
     kind = value.get("type")
     is_event = isinstance(kind, str) and kind.startswith(_OF_EVENTS)
@@ -167,11 +167,11 @@ def _advice(step: Mapping[str, object], forms: Mapping[str, Schema]) -> str:
 
 
 def given_reply(plan: JSONObject, request: JSONObject) -> Served:
-    """Make the reply to a request of a step that gives it.
+    """Return the raw reply of a step to a request.
 
-    What the request's own API writes goes out byte for byte. A completion, content or chunks of
-    chat completions are translated for another API, and a body comes as events when the request
-    streams. Raises ScriptError for a stream that was not asked for.
+    A reply in the form of the request's own API is sent byte for byte. A completion, content or
+    chunks of chat completions are translated for another API, and a body becomes events when the
+    request streams. Raises ScriptError for a stream when the request does not stream.
     """
     if "http" in plan:
         return _replayed(plan, request)
@@ -222,7 +222,7 @@ def _refuse_unasked(request: JSONObject) -> None:
 
 
 def _sse(stream: JSON) -> str:
-    """Write events as they are sent; a text goes out as it is."""
+    """Write events as they are sent; a text is sent unchanged."""
     if isinstance(stream, str):
         return stream
 
@@ -269,7 +269,7 @@ def _body(body: JSON, status: int, request: JSONObject) -> Served:
 
 
 def _json_in(text: str) -> JSON:
-    """Return the JSON in a text; None where it is not JSON, and for null."""
+    """Return the JSON in a text; None if it is not JSON, and for null."""
     try:
         value: JSON = json.loads(text)
     except (ValueError, RecursionError):

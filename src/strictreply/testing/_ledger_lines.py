@@ -1,4 +1,4 @@
-"""Lines of a ledger, which ``strictreply.Ledger`` writes, as they are read again."""
+"""Read the lines of a ledger, which ``strictreply.Ledger`` writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Seconds: TypeAlias = Annotated[float, Field(ge=0, le=2**53 - 1)]
 
 
 class LedgerIssue(TypedDict):
-    """One fault of a reply, as a ledger has it."""
+    """One fault of a reply, as in a ledger."""
 
     code: str
     path: str
@@ -38,33 +38,33 @@ class LedgerTokens(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What a ledger says of one attempt."""
+    """One attempt in a ledger."""
 
     call: str
     """The id that all attempts of one call share."""
     attempt: _Number
     """Its position in the call, counted from 1."""
     mode: Literal["observe", "enforce", "partial"]
-    """Whether faults were only observed; ``partial`` is for some tools enforced."""
+    """Whether faults were only observed; ``partial`` means that only some tools were enforced."""
     outcome: Literal["ok", "observed", "rejected", "failed"]
-    """What became of it.
+    """The outcome of the attempt.
 
-    ``observed`` was handed on though it does not fit; ``failed`` is that no reply came.
+    ``observed`` means that an invalid reply was returned; ``failed`` means that there was no reply.
     """
     model: str
-    """Name of the model that was asked."""
+    """Name of the requested model."""
     tool: str | None
-    """Name of the first tool that was called; None for none."""
+    """Name of the first tool that was called; None without a call."""
     issues: tuple[LedgerIssue, ...]
-    """The faults of the reply; empty when it fits."""
+    """The faults of the reply; empty when it is valid."""
     tier: _Count
-    """How far the correction had escalated; 0 without a correction."""
+    """The level of the correction; 0 without a correction."""
     seconds: _Seconds
-    """Seconds that it took."""
+    """Duration of the attempt in seconds."""
     tokens: LedgerTokens
     """The tokens of the request and of the reply."""
     reply: str | None
-    """The reply without its values, or what ``redact`` made of it; None when none came."""
+    """The reply without its values, or the result of ``redact``; None without a reply."""
 
 
 @cache
@@ -75,7 +75,7 @@ def _adapter() -> TypeAdapter[LedgerEntry]:
 def read_entry(line: bytes) -> LedgerEntry | str | None:
     """Read a line of a ledger.
 
-    Return what is wrong with it, as text, and None for what is no line of a ledger.
+    Return the error as text for a wrong line, and None for a line of another kind.
     """
     if _MARK not in line:
         return None

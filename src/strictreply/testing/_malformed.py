@@ -18,8 +18,7 @@ from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.specimens import excerpt
 
-# What a model, or the server around it, gets wrong in a response that arrives whole; the arguments
-# come first.
+# The kinds of faults of a model or its server in a complete response; the arguments come first.
 BY_THE_MODEL = (Kind.ARGS, Kind.TOOL, Kind.SHAPE, Kind.JSON, Kind.FINISH, Kind.ENVELOPE)
 
 
@@ -32,17 +31,17 @@ class Malformed:
 
     tool: str
     fault: Fault
-    steps: tuple[Step, ...]  # served one a request, the fault first
+    steps: tuple[Step, ...]  # served in order, one for each request, the fault first
     then: Step
 
     @property
     def id(self) -> str:
-        """The run's name as a test's parameter: ``search-wrong_type[/limit]``."""
+        """The name of the run as a test's parameter: ``search-wrong_type[/limit]``."""
         return f"{self.tool}-{self.fault.id}" if self.tool else self.fault.id
 
     @property
     def spoiled(self) -> str:
-        """The place in the arguments, else the fault's name: what a list of many runs shows."""
+        """The place of the fault in the arguments, else the fault's name, for long lists."""
         return f"{self.tool}{self.fault.at}" if self.fault.at else self.fault.name
 
 
@@ -58,16 +57,17 @@ def scripts_of(
 ) -> list[Malformed]:
     """Read the arguments of the mark, and make its runs.
 
-    The first runs are those where an app that accepts the reply acts on its data.
+    The runs in which an app that accepts the reply acts on its data come first.
 
-    ``kinds`` None is what a model gets wrong that an app might act on, made of one tool where it is
-    the same for each, unless ``names`` or ``everything`` are asked for. ``then`` None is a good
-    reply, and a text after its call's result. ``request`` holds what the app's requests have beyond
-    the API's defaults: some replies are faults only then.
+    - ``kinds`` None chooses the faults that an app might act on; faults that are the same for all
+      tools are made for one tool. ``names`` and ``everything`` change this.
+    - ``then`` None is a good reply, and a text after its call's result.
+    - ``request`` has the request keywords of the app that differ from the API's defaults: some
+      replies are faults only with them.
 
-    Raises ValueError when nothing is left, or a fault that was named cannot be made of any tool,
-    ContractError (a ValueError) for tools and a request that no contract can be made of, TypeError
-    when ``tools`` is not a list.
+    Raises ValueError when there is no run, or when a named fault cannot be made from any tool;
+    ContractError (a ValueError) for wrong tools or a wrong request; TypeError when ``tools`` is not
+    a list.
     """
     declared = _listed(tools)
     wanted = {entry_named(name).name for name in _several(names)}
@@ -102,18 +102,18 @@ def _several(given: Iterable[Kind | str] | str) -> list[str]:
 
 
 def _entries(kinds: Iterable[Kind | str] | str | None, names: set[str]) -> list[Entry]:
-    """Choose from the catalogue: by name if any name is given, else by kind.
+    """Choose from the catalogue: by name if names are given, else by kind.
 
-    Where no kind is given either, what a model gets wrong is chosen.
+    Without names and kinds, the faults of a model or its server are chosen.
     """
     wanted = set() if names else set(map(Kind, BY_THE_MODEL if kinds is None else _several(kinds)))
     return [entry for entry in CATALOGUE.values() if entry.name in names or entry.kind in wanted]
 
 
 def _urgency(run: Malformed) -> tuple[bool, bool, int]:
-    """Order runs by what accepting the fault does.
+    """Sort runs by the harm of accepting the fault.
 
-    What a careless reader passes over comes after other data.
+    Faults that a careless reader ignores come after the others.
     """
     fault = run.fault
     accepts = Harm.accepting(fault.code, fault.kind) is Harm.ACCEPTS
@@ -128,9 +128,9 @@ def _runs(
     *,
     gentle: bool,
 ) -> Iterator[Malformed]:
-    """Make of each tool the faults that its request does not take.
+    """Make the faults of each tool that its request refuses.
 
-    Each fault comes with the steps that follow it.
+    Each fault has the steps that follow it.
     """
     made: set[str] = set()
     for tool, demand in asked:
@@ -157,10 +157,7 @@ def _is_fault(fault: Fault, demand: Demand, *, gentle: bool) -> bool:
 def _refuse_unmade(
     names: set[str], declared: list[object], place: ReplyPlace | None, request: JSONObject
 ) -> None:
-    """Raise ValueError, with the reason, for the first fault of these ``names``.
-
-    They were asked for, and are in no run.
-    """
+    """Raise ValueError, with the reason, for the first named fault that is in no run."""
     for name, entry in CATALOGUE.items():
         if name not in names:
             continue
@@ -175,9 +172,9 @@ def _refuse_unmade(
 def _asked(
     declared: list[object], place: ReplyPlace | None, request: JSONObject
 ) -> Iterator[tuple[object, Demand]]:
-    """Yield each tool with the demand that replies must meet.
+    """Yield each tool with the request that it is in.
 
-    One request declares all of the tools; structured answers have a request each.
+    One request declares all tools; each structured answer has its own request.
     """
     if place == "json":
         yield from ((kind, Demand(request, DemandHints(answer=kind))) for kind in declared)
@@ -194,7 +191,7 @@ def _asked(
 def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
     """Choose a good reply in the fault's place, else a call, else text.
 
-    After the result of a call the next reply is a text, where one fits. Empty when nothing fits.
+    After the result of a call the next reply is a text, if one fits. Empty when nothing fits.
     """
     end = ok.answer()
     after = end if demand.admits(end.served) else None
@@ -207,7 +204,7 @@ def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
 class FailureCause:
     """What an app did in a test that failed.
 
-    Two causes have the same ``key`` where one change is likely to fix both.
+    Two causes have the same ``key`` if one change is likely to fix both.
     """
 
     harm: Harm
@@ -216,7 +213,7 @@ class FailureCause:
 
     @classmethod
     def of(cls, model: ScriptedModel, error: BaseException | None) -> Self:
-        """Read the cause from an exception; None where an endless loop was ended.
+        """Read the cause from an exception; None if an endless loop was ended.
 
         An exception that is not a failed assertion is the app's own.
         """
@@ -243,7 +240,8 @@ class FailureCause:
 def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> str:
     """Report a failed run.
 
-    The report has the script, what was asked and served, what the app did, and how to run it again.
+    The report has the script, the requests, the served replies, what the app did, and how to run it
+    again.
     """
     lines = [model.story()]
     for step in (*model.steps, model.then):

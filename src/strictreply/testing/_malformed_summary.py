@@ -25,13 +25,13 @@ class FailedRun:
     harm: Harm
     """What the app did."""
     key: str
-    """What failures of one cause have in common."""
+    """Equal for failures with the same cause."""
     words: str
-    """What was raised, and where."""
+    """The exception, and where it was raised."""
     code: str
-    """The code that a strict gate reports."""
+    """The code that a strict contract reports."""
     spoiled: str
-    """The place in the arguments, else the fault's name."""
+    """The place of the fault in the arguments, else the fault's name."""
 
     @property
     def test(self) -> str:
@@ -45,7 +45,7 @@ class FailedRun:
 
 
 def causes_of(failed: Iterable[FailedRun]) -> list[list[FailedRun]]:
-    """Group failures by what one change would fix, the most harmful first."""
+    """Group failures that one change would fix, the most harmful first."""
     found: dict[tuple[Harm, str, str], list[FailedRun]] = {}
     for run in failed:
         found.setdefault((run.harm, run.key, run.test), []).append(run)
@@ -91,7 +91,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _within(most: int, causes: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of the first causes; a last line counts those for which there is no room."""
+    """Return the lines of the first causes; a last line counts the causes that are left out."""
     lines = list(causes[0][: most if len(causes) == 1 else most - 1])
     shown = 1
     for cause in causes[1:]:

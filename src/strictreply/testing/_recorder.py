@@ -1,6 +1,6 @@
-"""Recordings of a live model: JSON lines, written without secrets.
+"""Record a live model as JSON lines without secrets.
 
-``strictreply check`` judges them.
+``strictreply check`` validates the lines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from strictreply.wires import wire_of
 
 
 class _Copied(Protocol):
-    """A client of an SDK that Stainless made."""
+    """The parts of an SDK client that recording uses."""
 
     def with_options(self) -> object: ...
 
@@ -47,9 +47,9 @@ _CLIENTS = {
     ("anthropic", "Anthropic"),
     ("anthropic", "AsyncAnthropic"),
 }
-"""The packages and names of the clients that are recorded, with what is derived from them."""
+"""The packages and names of the clients that can be recorded; derived classes too."""
 
-# The headers of a response that are kept; no header of a request is.
+# The response headers that are recorded; no request header is.
 KEPT_HEADERS = frozenset(
     {"content-type", "content-encoding", "retry-after", "retry-after-ms", "date"}
 )
@@ -67,7 +67,7 @@ _PRIVATE = 0o600
 class RecordedExchange:
     """One request, its reply, and the completion in the reply.
 
-    ``completion`` is put together where it was streamed; None when there is no completion.
+    For a stream, ``completion`` is assembled; it is None when there is no completion.
     """
 
     request: JSONObject
@@ -77,7 +77,8 @@ class RecordedExchange:
     def to_dict(self) -> JSONObject:
         """Return the line as JSON.
 
-        Its body is there where the completion does not say it all, in base64 where it is not text.
+        It has the body only if the completion does not contain everything, in base64 if it is not
+        text.
         """
         http: JSONObject = {"status": self.reply.status, "headers": dict(self.reply.headers)}
         is_plain = (
@@ -96,9 +97,9 @@ class RecordedExchange:
         return {"request": self.request, "response": self.completion, "http": http}
 
     def redacted(self, redaction: Redaction) -> RecordedExchange:
-        """Return what may be written of this exchange.
+        """Return the exchange without secrets.
 
-        A stream whose reply holds a secret, perhaps in pieces, is written anew.
+        A stream with a secret in its reply, even in pieces, is written anew.
         """
         message = assembled(self.reply.body) if self.request.get("stream") else None
         redacted = redaction.value(message)
@@ -111,7 +112,7 @@ class RecordedExchange:
             writer = writer_named(wire_of(redacted).name)
             parts = writer.stream(redacted, {"stream_options": {"include_usage": usage}})
 
-            match redacted:  # a stream that broke off still has no end
+            match redacted:  # a stream that was cut off stays without an end
                 case {"output": _, "status": status} if status == BROKEN_OFF:
                     parts = parts[:-1]
                 case {"choices": [*_, {"finish_reason": reason}]} if reason == BROKEN_OFF:
@@ -133,9 +134,9 @@ class RecordedExchange:
 class RecordingFile:
     """A file of recorded exchanges.
 
-    Lines are added as they come, whole or not at all, from any thread. What looks like a secret is
-    not written; after that ``redact`` is given every text of a line, to take out more. Only its
-    owner may read and write the file (0600).
+    Each line is added completely or not at all, from any thread. Texts that look like secrets are
+    not written; then ``redact`` gets every text of a line, to remove more. Only the owner may read
+    and write the file (0600).
     """
 
     def __init__(self, path: str | Path, *, redact: RedactText | None = None) -> None:
@@ -144,38 +145,44 @@ class RecordingFile:
         self._lock = threading.Lock()
 
     def add(self, exchange: RecordedExchange, *, secrets: tuple[str, ...] = ()) -> None:
-        """Write one line without these secrets; no later line holds them either."""
+        """Write one line without these secrets; later lines do not have them either."""
         self._redaction = redaction = self._redaction.knowing(secrets)
         line = json.dumps(exchange.redacted(redaction).to_dict(), ensure_ascii=False) + "\n"
-        # In one write to the end of the file, so that the lines of several processes stay whole.
+        # One write at the end of the file keeps the lines of several processes whole.
         with self._lock, self._opened() as file:
             file.write(line.encode("utf-8", "backslashreplace"))
 
     def make(self) -> None:
-        """Make the file, empty, unless it is there; OSError when it cannot be written."""
+        """Make the file, empty, if it does not exist; OSError when it cannot be written."""
         self._opened().close()
 
     def _opened(self) -> io.FileIO:
         """Open the file to add to it.
 
-        Whatever its mode was, from now on only its owner may read it: it holds prompts.
+        From now on only its owner may read it, because it contains prompts.
         """
         file = io.FileIO(
             str(self.path), "a", opener=lambda path, flags: os.open(path, flags, _PRIVATE)
         )
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and hasattr(os, "fchmod"):
-            with contextlib.suppress(PermissionError):  # another's file that we may write to
+            with contextlib.suppress(PermissionError):  # another user's file that we may write to
                 os.fchmod(file.fileno(), _PRIVATE)
         return file
 
 
 def record(client: Client, path: str | Path, *, redact: RedactText | None = None) -> Client:
-    """Return a copy of an ``OpenAI`` or ``Anthropic`` client, or of an async one, that records.
+    """Return a copy of an SDK client that records its calls in a file.
 
-    A line of JSON is added to the file as the response to a call of an API ends, also when it
-    broke off or was closed early. What looks like a secret is left out; ``redact`` is given every
-    text, to take out more. The copy shares the connections of its client, as with the SDK's
-    ``with_options``: closing one closes both.
+    Each call of an API adds one line of JSON when its response ends, also if the response broke off
+    or was closed early. Texts that look like secrets are removed.
+
+    - ``client`` is an ``OpenAI``, ``AsyncOpenAI``, ``Anthropic`` or ``AsyncAnthropic`` client.
+    - ``path`` is the file; lines are added to its end.
+    - ``redact`` is a function that gets every text and returns it without further secrets; None
+      removes no more.
+
+    The copy shares the connections of ``client``, like the SDK's ``with_options``: closing one
+    closes both.
 
     Raises TypeError for another client, OSError when the file cannot be written.
     """
@@ -203,7 +210,7 @@ def record(client: Client, path: str | Path, *, redact: RedactText | None = None
 class _Recorder:
     """A transport that sends through a sync or an async client.
 
-    The base classes of the client's library, which are added to it, make it a transport.
+    The base classes of the client's library are added to it.
     """
 
     def __init__(self, http: Any, file: RecordingFile, library: ModuleType) -> None:
@@ -232,9 +239,9 @@ class _Recorder:
 
 
 class _Take:
-    """One exchange while it passes, as the stream of the response's body.
+    """One exchange in progress, as the stream of the response's body.
 
-    It collects the pieces as they pass, and writes one line at the end.
+    It collects the chunks while the caller reads them, and writes one line at the end.
     """
 
     def __init__(self, request: Any, file: RecordingFile, library: ModuleType) -> None:
@@ -243,11 +250,11 @@ class _Take:
         self._library = library
         self._response: Any = None
         self._pieces: list[bytes] = []
-        # what is not a reply is not written
+        # a response that is not a reply is not written
         self._done = not request.url.path.endswith(_RECORDED)
 
     def handed_on(self, response: Any) -> Any:
-        """Return the response that the caller reads, its body passing by here."""
+        """Return the response that the caller reads, with this stream as its body."""
         self._response = response
         if not response.is_stream_consumed:
             passed = {
@@ -257,7 +264,7 @@ class _Take:
             }
             return self._library.Response(response.status_code, **passed)
 
-        # A hook of the client's own has read the body: it is decoded.
+        # A hook of the client has already read the body, so it is decoded.
         headers = {
             name: value
             for name, value in response.headers.items()
@@ -287,9 +294,9 @@ class _Take:
         self._ended(WireEnding.WHOLE)
 
     def close(self) -> None:
-        """Close the response underneath at once.
+        """Close the response immediately.
 
-        A server goes on generating for a reader who merely went away.
+        Otherwise a server could go on generating for a reader that left.
         """
         self._response.close()
         self._ended(WireEnding.CUT, left=True)
@@ -300,7 +307,7 @@ class _Take:
 
     @contextlib.contextmanager
     def watching(self) -> Generator[None, None, None]:
-        """Write the line of a response that a broken connection ends, or that never begins."""
+        """Write the line of a response that breaks off or never begins."""
         try:
             yield
         except self._library.TransportError as error:
@@ -317,7 +324,7 @@ class _Take:
     def _ended(self, ending: WireEnding, *, left: bool = False) -> None:
         """Write the line; only the first ending counts.
 
-        With ``left`` the reader closed the response.
+        ``left`` says that the reader closed the response.
         """
         if self._done:
             return
@@ -343,7 +350,7 @@ class _Take:
 
             reply = HTTPReply(self._response.status_code, headers, (body,), ending)
 
-        # past the last event of a stream it was whole all the same
+        # after the last event a stream counts as whole
         if left and _DONE.search(reply.body):
             reply = replace(reply, ending=WireEnding.WHOLE)
             left = False
@@ -354,9 +361,9 @@ class _Take:
 
 
 def completion_of(request: JSONObject, reply: HTTPReply) -> JSON:
-    """Read the completion that a response carries, also a streamed one.
+    """Return the completion in a response, also of a stream.
 
-    None when no completion came in the form that was asked for.
+    None if the response has no completion in the requested form.
     """
     kinds = (value for name, value in reply.headers.items() if name.lower() == "content-type")
     kind = next(kinds, "")

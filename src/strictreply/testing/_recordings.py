@@ -1,10 +1,8 @@
-"""Recorded replies: lines of JSON from files, read into what a contract can judge offline.
+"""Read recorded replies from JSON lines, so that a contract can judge them offline.
 
-Secrets are redacted here as well.
-
-A line is a chat completion, a request and its response side by side (from ``record``, with the
-HTTP status), or a record with ``mode``, ``tools`` and ``reply``. What cannot be read is reported
-by its line, never dropped.
+Secrets are redacted here, too. A line is a chat completion, a request with its response (from
+``record``, with the HTTP status), or a record with ``mode``, ``tools`` and ``reply``. A line that
+cannot be read is reported with its number, never dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from strictreply.core.forms import SHAPING, draft_of, is_response, read_request,
 from strictreply.testing._anthropic_writer import MESSAGES_WRITER
 from strictreply.wires import Api, wire_named, wire_of
 
-# Takes a text of a request or a response, returns what may be written of it.
+# Takes a text of a request or a response, and returns it without secrets.
 RedactText: TypeAlias = Callable[[str], str]
 
 _NAMES = (
@@ -80,9 +78,9 @@ _SECRETS = re.compile(
 
 
 def redacted(text: str) -> str:
-    """Take out what looks like a secret.
+    """Remove texts that look like secrets.
 
-    That is keys such as ``sk-…``, tokens, and what stands under a secret's name, except a schema.
+    These are keys such as ``sk-…``, tokens, and values under a secret's name, except schemas.
     """
     parts: list[str] = []
     end = 0
@@ -101,21 +99,18 @@ def redacted(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """What is taken out of what is written.
-
-    That is what looks like a secret, the known ``secrets``, and what ``more`` takes out.
-    """
+    """Removes texts that look like secrets, the known ``secrets``, and what ``more`` removes."""
 
     more: RedactText | None = None
     secrets: tuple[str, ...] = ()
 
     def knowing(self, secrets: tuple[str, ...]) -> Redaction:
-        """Return a redaction that takes out these texts as well, if long enough to be a secret."""
+        """Return a redaction that also removes these texts, if long enough to be secrets."""
         long = (one for one in secrets if len(one) >= MIN_CREDENTIAL_CHARS)
         return replace(self, secrets=tuple(dict.fromkeys((*self.secrets, *long))))
 
     def text(self, text: str) -> str:
-        """Return what may be written of a text."""
+        """Return a text without secrets."""
         for secret in self.secrets:
             text = text.replace(secret, REDACTED)
 
@@ -123,7 +118,7 @@ class Redaction:
         return self.more(text) if self.more else text
 
     def value(self, value: Any, name: str = "") -> Any:
-        """Return what may be written of a JSON value.
+        """Return a JSON value without secrets.
 
         Under a secret's ``name`` only literals and JSON Schemas stay.
         """
@@ -152,9 +147,9 @@ def _may_be_secret(value: object) -> bool:
 
 
 def _secret_span(text: str, name: re.Match[str]) -> tuple[int, int] | None:
-    """Find what to take out after a secret's name.
+    """Find the text to remove after a secret's name.
 
-    None when it is a JSON Schema, or a token of a model's text.
+    None if it is a JSON Schema, or a token of a model's text.
     """
     escapes = len(name["escapes"])
     if name["text"]:
@@ -206,7 +201,7 @@ def _closing(text: str, start: int, escapes: int) -> int:
 
 
 _OK = 200
-# How ``record`` names the ending of a response, and what that means.
+# The names that ``record`` uses for the ending of a response, and their meanings.
 _ENDINGS = {
     "cut": "the response ended early",
     "reset": "the connection broke off",
@@ -232,7 +227,7 @@ class Recording:
     declared: frozenset[str] = field(default=frozenset(), repr=False)
     """Names of the tools that the request declares."""
     api: Api = "chat"
-    """The API that was asked."""
+    """The API of the request."""
 
     @property
     def called(self) -> str:
@@ -250,7 +245,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableLine:
-    """A line that holds no recorded reply, and why; lines count from 1."""
+    """A line without a recorded reply, and the reason; lines are counted from 1."""
 
     line: int
     reason: str
@@ -258,7 +253,7 @@ class UnreadableLine:
 
 @dataclass(frozen=True, slots=True)
 class RecordedVerdict:
-    """A recorded reply, the verdict on it, and what it was checked against."""
+    """A recorded reply, its verdict, and the contract that judged it."""
 
     line: int
     recording: Recording
@@ -267,9 +262,9 @@ class RecordedVerdict:
 
 
 class RecordingJudge:
-    """Judges recordings by what their requests asked for.
+    """Judges recordings by the tools and the answer in their requests.
 
-    ``tools`` are used for requests that name none.
+    ``tools`` are used for requests without tools.
     """
 
     def __init__(self, tools: list[object] | None = None) -> None:
@@ -308,7 +303,7 @@ _KEYWORDS: Mapping[str, Callable[[JSONObject], JSONObject]] = {
     "responses": read_request,
     "messages": MESSAGES_WRITER.asked,
 }
-"""What reads a request of an API into the keywords of chat completions."""
+"""Functions that read a request of an API into the keywords of chat completions."""
 
 
 def read_line(number: int, line: bytes) -> Recording | UnreadableLine:
@@ -335,7 +330,7 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
         calls = [*recorded]
         message["tool_calls"] = calls
         for index, call in enumerate(calls):
-            # what is not a call is for the contract to refuse
+            # the contract refuses values that are not calls
             if isinstance(call, dict) and "function" not in call:
                 arguments = call.get("arguments")
                 text = arguments if isinstance(arguments, str) else json.dumps(arguments)
@@ -354,9 +349,9 @@ def _from_record(record: JSONObject, reply: JSONObject) -> Recording:
 
 
 def _from_dump(record: JSONObject) -> Recording | str:
-    """Read a completion, or a request and its response side by side.
+    """Read a completion, or a request with its response.
 
-    Returns the reason, as text, when there is no response.
+    Return the reason, as text, when there is no response.
     """
     request = record.get("request")
     request = request if isinstance(request, dict) else record
@@ -381,14 +376,14 @@ def _from_dump(record: JSONObject) -> Recording | str:
 
 
 def _no_reply(record: JSONObject) -> str:
-    """Return why an exchange holds no reply: by what ``record`` wrote of its HTTP, or its form."""
+    """Return why an exchange has no reply: from its HTTP part, or its form."""
     match record.get("http"):
         case {"status": int(status)} if status != _OK:
             return f"no reply: HTTP {status}"
         case {"ending": str(ending)} if ending in _ENDINGS:
             return f"no reply: {_ENDINGS[ending]}"
         case {}:
-            return "no reply: the body is no completion, response or message"
+            return "no reply: the body is not a completion, response or message"
         case _ if "custom_id" in record:
             return "a line of a provider's batch: strictreply batch validate judges these files"
         case _:

@@ -1,4 +1,4 @@
-"""What was found in recorded replies and ledgers: a line, what it is grouped by, and the counts."""
+"""Results of recorded replies and ledgers: a line, its cause, and the counts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from strictreply.testing._ledger_lines import LedgerEntry
 from strictreply.testing._recordings import NO_NAME
 from strictreply.testing._steps import Harm
 
-MAX_CAUSES = 200  # that are counted apart: no more is kept, however large a file is
+MAX_CAUSES = 200  # that are counted separately; more are not kept, whatever the size of a file
 SHOWN_OF_A_CAUSE = 3  # replies
 
 
 class JudgedLine(NamedTuple):
-    """What was found in one line."""
+    """The result of one line."""
 
     line: int
     """Number of the line, counted from 1."""
@@ -27,70 +27,70 @@ class JudgedLine(NamedTuple):
     tool: str = NO_NAME
     """Name of the first tool that was called."""
     issues: Sequence[JSONObject] = ()
-    """The faults of the reply as plain JSON; empty when it fits."""
+    """The issues of the reply as plain JSON; empty when it is valid."""
     reason: str = ""
-    """Why the line holds no reply; empty when it holds one."""
+    """Why the line has no reply; empty when it has one."""
     excerpt: tuple[str, str] | None = None
-    """The reply and the request that would follow; None when they are not kept."""
+    """The reply and the next request; None when they are not kept."""
     entry: LedgerEntry | None = None
-    """What the ledger says of the attempt; None for a line of a recording."""
+    """The attempt in the ledger; None for a line of a recording."""
     lacks_tools: bool = False
-    """Whether it calls a tool, and no tool was declared at all."""
+    """Whether it calls a tool although no tool was declared."""
 
     @property
     def is_observed(self) -> bool:
-        """Whether the reply was handed on though it does not fit."""
+        """Whether an invalid reply was returned because calls were only observed."""
         return self.entry is not None and self.entry.outcome == "observed"
 
     @property
     def cause(self) -> ReplyCause:
-        """What invalid replies are grouped by."""
+        """The cause by which invalid replies are grouped."""
         return ReplyCause(self.tool, tuple(sorted({str(issue["code"]) for issue in self.issues})))
 
 
 class ReplyCause(NamedTuple):
-    """The first tool that was called, and all that was wrong."""
+    """A cause of invalid replies: the first tool that was called, and all issue codes."""
 
     tool: str
     """The name of the first tool that was called."""
     codes: tuple[str, ...]
-    """The codes of everything that was wrong."""
+    """All issue codes of the reply."""
 
     @property
     def harm(self) -> Harm:
-        """What happens in an app that goes on with such a reply."""
+        """The harm in an app that accepts such a reply."""
         return min((Harm.accepting(code) for code in self.codes), key=lambda harm: harm.rank)
 
 
 OUTCOMES = ("ok", "fixed", "observed", "rejected", "failed")
-"""What becomes of calls: ``fixed`` are those that fit after a reply that was rejected."""
+"""The outcomes of calls; ``fixed`` is a call with a valid reply after a rejected one."""
 
 
 class CallState(NamedTuple):
-    """What is known of one call of a ledger, whose lines come in any order."""
+    """The state of one call of a ledger, whose lines may be in any order."""
 
     attempt: int = 0
     """Number of its last attempt."""
     outcome: str = ""
-    """What became of that one."""
+    """The outcome of the last attempt."""
     is_corrected: bool = False
     """Whether one of its replies was rejected."""
 
     def after(self, entry: LedgerEntry) -> CallState:
-        """Return what is known with one more attempt of the call."""
+        """Return the state with one more attempt of the call."""
         is_corrected = self.is_corrected or entry.outcome == "rejected" or entry.tier > 0
         last = max((self.attempt, self.outcome), (entry.attempt, entry.outcome))
         return CallState(*last, is_corrected)
 
     @property
     def word(self) -> str:
-        """What became of the call, as one of :data:`OUTCOMES`."""
+        """The outcome of the call, one of :data:`OUTCOMES`."""
         return "fixed" if self.outcome == "ok" and self.is_corrected else self.outcome
 
 
 @dataclass
 class ReplyTally:
-    """Counts of what was found in the files read so far."""
+    """Counts for the files read so far."""
 
     on_invalid: Callable[[JSONObject], object] = lambda _reply: None
     """Called with every invalid reply, as plain JSON."""
@@ -99,33 +99,33 @@ class ReplyTally:
     replies: int = 0
     """Replies that were read."""
     invalid: int = 0
-    """Replies that do not fit."""
+    """Replies that are invalid."""
     observed: int = 0
-    """Those of them that a ledger says were only observed: they were handed on all the same."""
+    """Invalid replies that were returned because calls were only observed, by the ledger."""
     by_code: Counter[str] = field(default_factory=Counter[str])
     """Replies by code; a code counts once for each reply."""
     by_model: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    """Counts of replies and of invalid ones, by model."""
+    """Counts of all replies and of invalid ones, by model."""
     by_tool: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    """Counts of replies and of invalid ones, by tool."""
+    """Counts of all replies and of invalid ones, by tool."""
     unreadable: list[JSONObject] = field(default_factory=list[JSONObject])
-    """The lines that hold no reply, each with its file and the reason."""
+    """The lines without a reply, each with its file and the reason."""
     first: dict[str, str] = field(default_factory=dict[str, str])
     """File and line where each code was seen first."""
     empty: list[str] = field(default_factory=list[str])
-    """The files that held no reply."""
+    """The files without a reply."""
     causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
     """Invalid replies by their cause."""
     observed_causes: Counter[ReplyCause] = field(default_factory=Counter[ReplyCause])
-    """Those of them that were only observed, by their cause."""
+    """Invalid replies that were only observed, by their cause."""
     without_tools: int = 0
-    """Replies that call a tool, while neither their line nor the caller declares any."""
+    """Replies that call a tool although neither their line nor the caller declares any."""
     calls: dict[str, CallState] = field(default_factory=dict[str, CallState])
     """The calls of ledgers, by their ids."""
     tokens: Counter[str] = field(default_factory=Counter[str])
     """Tokens of the attempts in ledgers: ``input`` and ``output``."""
     rejected_tokens: Counter[str] = field(default_factory=Counter[str])
-    """Those of them that were spent on replies that were rejected."""
+    """Tokens of the attempts whose reply was rejected."""
     seconds: float = 0.0
     """Seconds that the attempts in ledgers took."""
 
@@ -184,22 +184,22 @@ class ReplyTally:
 
     @property
     def by_outcome(self) -> dict[str, int]:
-        """How many calls of ledgers came to each outcome; empty without a ledger.
+        """How many calls of ledgers have each outcome; empty without a ledger.
 
-        They are ``ok``, ``fixed`` (after a reply that was rejected), ``observed`` (handed on though
-        its reply does not fit), ``rejected`` and ``failed``.
+        The outcomes are ``ok``, ``fixed`` (valid after a rejected reply), ``observed`` (an invalid
+        reply was returned), ``rejected`` and ``failed``.
         """
         counts = Counter(call.word for call in self.calls.values())
         return {word: counts[word] for word in OUTCOMES if counts[word]}
 
     def codes(self) -> list[tuple[str, int]]:
-        """Return how many replies had each code, sorted by their number, then by code."""
+        """Return how many replies have each code, sorted by number, then by code."""
         return sorted(self.by_code.items(), key=lambda one: (-one[1], one[0]))
 
     def rates(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
         """Yield the rates by model and by tool.
 
-        They are sorted by the invalid replies, then by all replies, then by name.
+        They are sorted by the number of invalid replies, then of all replies, then by name.
         """
 
         def rank(one: tuple[str, dict[str, int]]) -> tuple[int, int, str]:
@@ -211,7 +211,7 @@ class ReplyTally:
 
     @property
     def lacking(self) -> str:
-        """What is missing for the replies without tools, in words for a person."""
+        """What the replies without tools need, in words for a person."""
         one = self.without_tools == 1
         calling = "reply calls a tool" if one else "replies call tools"
         declaring = "its line" if one else "their lines"
@@ -227,7 +227,7 @@ class ReplyTally:
 
     @staticmethod
     def label(kind: str, name: str) -> str:
-        """Name a model or a tool for a person; ``kind`` is the word for what it is."""
+        """Return the name of a model or a tool for a person; ``kind`` says which it is."""
         return f"(no {kind})" if name == NO_NAME else name
 
     def to_dict(self) -> JSONObject:

@@ -1,7 +1,7 @@
-"""How the kit writes the Responses API: what scripts say in chat completions, translated.
+"""How the kit writes the Responses API: scripts in chat completions, translated.
 
-Requests become those of chat completions; completions and streams become the API's own, with what
-is spoiled in them spoiled in the same place.
+Requests become those of chat completions; completions and streams become the API's own. A fault in
+them is in the same place after the translation.
 """
 
 from __future__ import annotations
@@ -440,7 +440,7 @@ class ResponsesWriter(BaseWriter):
     """The server of the Responses API."""
 
     def refusal(self, body: JSONObject) -> ServedError | None:
-        """Return why the server refuses the body of a request; None where it does not."""
+        """Return why the server refuses the body of a request; None if it does not."""
         error = wrong_model(body)
         given: Any = body.get("input")
         items = [given] if isinstance(given, str) else given

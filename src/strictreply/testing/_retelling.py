@@ -1,7 +1,7 @@
-"""How bodies that are written for chat completions are translated for another API.
+"""Translate bodies that are written for chat completions for another API.
 
-Completions and chunks in them become those of that API, whatever stands around them: what is cut,
-repeated or badly framed there is so in the other API, too.
+Completions and chunks become those of that API. Everything around them stays: a body that is cut,
+repeated or badly framed is so in the other API, too.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _NAMED_ERROR = b"event: error\n"
 
 
 class Retelling(ABC):
-    """The chunks of one stream so far, told as the events of another API."""
+    """The chunks of one stream so far, and the events of another API for them."""
 
     own: ClassVar[re.Pattern[bytes]]
-    """What is found in a stream of that API itself, which is served as it is."""
+    """Text that identifies a stream of that API itself, which is served unchanged."""
 
     @abstractmethod
     def whole(self, completion: JSON) -> JSON:
@@ -34,7 +34,7 @@ class Retelling(ABC):
 
     @abstractmethod
     def events(self, chunk: JSONObject) -> Iterator[JSON]:
-        """Yield the events of a chunk, which may be spoiled."""
+        """Yield the events of a chunk, which may be malformed."""
 
     @abstractmethod
     def ended(self) -> Iterator[JSON]:
@@ -42,9 +42,9 @@ class Retelling(ABC):
 
     @abstractmethod
     def error(self, value: JSON, *, is_named: bool) -> JSON:
-        """Return the event of an error, None for what is none and stays as it is.
+        """Return the event of an error; None for another value, which stays unchanged.
 
-        ``is_named``: the value came as an event of the type ``error``.
+        ``is_named`` says that the value was an event of type ``error``.
         """
 
 
@@ -52,7 +52,7 @@ def retold(reply: HTTPReply, told: Retelling) -> HTTPReply:
     """Return a response with the completions and chunks in its body translated."""
     texts = [part for part in reply.parts if isinstance(part, bytes)]
     if any(map(told.own.search, texts)):
-        return reply  # recorded of the API itself
+        return reply  # a recording of the API itself
 
     parts = (_retold(part, told) if isinstance(part, bytes) else part for part in reply.parts)
     return replace(reply, parts=tuple(parts))
@@ -123,13 +123,13 @@ def _written(events: Iterable[JSON], before: bytes, after: bytes) -> bytes:
 
 
 def respelt(given: bytes) -> bytes:
-    """Return an event that a user gives: a chunk of chat completions is spelt as the kit does."""
+    """Return an event of the user; a chunk of chat completions is written as the kit does."""
     chunk = chunk_in(given)
     return given if chunk is None else event(chunk)
 
 
 def chunk_in(given: bytes) -> JSONObject | None:
-    """Return the chunk of chat completions in an event that a user gives; None for another one."""
+    """Return the chunk of chat completions in an event of the user; None for another event."""
     reader = CHAT.reader()
     found = [*reader.feed(given), *reader.last()]
     if len(found) != 1 or found[0].name:

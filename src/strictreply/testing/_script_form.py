@@ -1,4 +1,4 @@
-"""A script as JSON: what a step may be, over HTTP and in a file."""
+"""The JSON form of a script, over HTTP and in a file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from strictreply.testing._steps import ReplyPlace
 from strictreply.testing.faults import entry_named
 
 GOOD: Final = "good"
-"""The step that is whatever good reply the request asks for."""
+"""The step that serves any good reply that fits the request."""
 EXAMPLE_SCRIPT = '{"steps": ["missing_required", {"call": "search"}], "then": "good"}'
 
 Plan: TypeAlias = "str | JSONObject"
-"""A step that was read: ``good``, or an object of one of the forms."""
+"""A step after reading: ``good``, or an object of one of the forms."""
 
 _NAME: JSON = {"type": "string", "maxLength": 200}
 _FORMS: Mapping[str, Schema] = {
@@ -35,14 +35,14 @@ _SCRIPT_SCHEMA = closed("steps", steps={"type": "array", "items": _STEP}, then=_
 
 
 class PlannedScript(NamedTuple):
-    """The steps of a script, and what is served after them; None for an HTTP 400."""
+    """The steps of a script, and the step after them; None for an HTTP 400."""
 
     steps: tuple[Plan, ...]
     then: Plan | None
 
 
 def read_step(value: object, where: str = "") -> Plan:
-    """Read one step; raise ScriptError, its text beginning with ``where``, that says what to write.
+    """Read one step; raise ScriptError with a hint, its text beginning with ``where``.
 
     A text is ``good``, or the name of a fault.
     """
@@ -69,18 +69,18 @@ def _read(value: Any) -> Plan:
 
 
 def planned_script(value: Any) -> PlannedScript:
-    """Read an object of ``steps`` and ``then``; raise ScriptError that says what to write."""
+    """Read an object with ``steps`` and ``then``; raise ScriptError with a hint."""
     check(_SCRIPT_SCHEMA, value, "script")
     steps = tuple(read_step(step, f"steps.{index}: ") for index, step in enumerate(value["steps"]))
     return PlannedScript(steps, read_step(value["then"], "then: ") if "then" in value else None)
 
 
 def read_script(path: str | Path) -> JSONObject:
-    """Read a script from a file, as ``POST /script`` and :class:`ScriptServer` take it.
+    """Read a script from a file, in the form of ``POST /script`` and :class:`ScriptServer`.
 
-    The file has that object, or JSON lines with a step on each; a line ``{"then": step}`` at the
-    end is served after the others. Lines that :func:`record` wrote are steps too. Raises OSError,
-    and ValueError that names the line and says what to write.
+    ``path`` is a file with that object, or JSON lines with a step on each. A last line ``{"then":
+    step}`` is served after the others. Lines that :func:`record` wrote are steps, too. Raises
+    OSError, and ValueError that names the line and says what to write.
     """
     lines = [(number, line) for number, line, _ in open_lines(Path(path))]
     if not lines:

@@ -1,4 +1,4 @@
-"""A model on loopback that is scripted over HTTP, for tests in any language."""
+"""A loopback server whose script is set over HTTP, for tests in any language."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ from strictreply.testing._server import LoopbackServer
 
 
 class ScriptServer(LoopbackServer):
-    """Serves valid replies on loopback, and what a test in any language asks for over HTTP.
+    """Serves valid replies on loopback, and the steps that a test sets over HTTP.
 
-    The first requests get the ``replies``, one each, under the HTTP ``status`` where one is given:
-    the body of a response as JSON, a stream of events, or else the text of a message. Or the server
-    follows a ``script``: an object of ``steps`` and ``then``, such as :func:`read_script` returns.
+    - ``replies`` are served to the first requests, one each. Each is the body of a response as
+      JSON, a stream of events, or else the text of a message.
+    - ``status`` is the HTTP status of the replies; None for 200.
+    - ``script`` is served instead: an object with ``steps`` and ``then``, such as
+      :func:`read_script` returns.
+
     The other parameters are those of :class:`LoopbackServer`.
 
-    Raises ValueError for a script that is wrong, and for one beside replies; else what
-    :class:`LoopbackServer` raises.
+    Raises ValueError for a wrong script, for a script together with replies, and the errors of
+    :class:`LoopbackServer`.
     """
 
     example: ClassVar[str] = EXAMPLE_SCRIPT
-    """A script as it is set by a POST to ``/script``."""
+    """A script for a POST to ``/script``."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""A model that follows a script, step after step, whoever asks.
+"""A model that follows a script, one step for each request.
 
-Here is also what an app's request asks of a reply.
+It also determines which replies a request of the app allows.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
     from openai import AsyncOpenAI, OpenAI
 
-_FREE = ("auto", "none")  # the choices under which a direct answer is a good reply
+_FREE = ("auto", "none")  # the choices that allow a direct answer
 _API_DEFAULTS: JSONObject = {"parallel_tool_calls": True, "tool_choice": "auto", "stream": False}
 
 
 @dataclass(frozen=True, slots=True)
 class DemandHints:
-    """What no request states.
+    """What the app expects but no request states.
 
     ``tools`` are those of the text channel, ``answer`` is the structured answer, and ``args`` are
     the first good arguments.
@@ -65,18 +65,18 @@ class DemandHints:
 
 @dataclass(frozen=True)
 class Demand:
-    """What one request asks for; raises ContractError where no verdict could honour it."""
+    """The replies that one request allows; raises ContractError if no reply can fit it."""
 
     request: JSONObject = field(repr=False)
     hints: DemandHints = field(default=DemandHints(), repr=False)
-    # with "known" the known ways of servers to write a reply are good replies
+    # with "known", the known deviations of servers are good replies
     dialects: Dialects = "known"
 
     @cached_property
     def contract(self) -> Contract:
-        """The strict gate for replies to this request.
+        """The strict contract for replies to this request.
 
-        Several calls fit it unless the request forbids them.
+        It allows several calls unless the request forbids them.
         """
         listed: Any = self.request.get("tools")
         native = tuple(listed) if isinstance(listed, list) else ()
@@ -98,10 +98,10 @@ class Demand:
     def targets(self) -> tuple[Target, ...]:
         """The good replies that fit: a call of each callable tool, or an answer.
 
-        Raises ValueError when none can be made.
+        Raises ValueError when no good reply can be made.
         """
         place: ReplyPlace = "union" if self.contract.channel == "text" else "call"
-        given = [self.hints.args]  # what the user said is for the first
+        given = [self.hints.args]  # the user's arguments are for the first tool
         calls = [
             Target.of(tool, place=place, args=given.pop() if given else None)
             for tool in self.callable_tools
@@ -115,9 +115,9 @@ class Demand:
         return tuple(calls) or (Target.of(args=args),)
 
     def missing(self, needs: Mapping[str, JSON]) -> dict[str, JSON]:
-        """Return the keywords that the request lacks for a fault.
+        """Return the keywords that a fault needs and the request does not have.
 
-        Those that :meth:`refuses` judges are left out.
+        Keywords that :meth:`refuses` checks are left out.
         """
         stated = {name: value for name, value in self.request.items() if value is not None}
         request = _API_DEFAULTS | stated
@@ -128,11 +128,11 @@ class Demand:
         }
 
     def refuses(self, fault: Fault) -> bool:
-        """Report whether the request's own gate refuses a fault.
+        """Report whether the contract of this request refuses a fault.
 
-        Of HTTP responses only a whole stream is judged, and strictly: what one server writes so is
-        served to apps all the same. The others are refused. What another API alone can have is no
-        fault.
+        Of the HTTP responses, a whole stream is judged strictly, so that known deviations of
+        servers count as faults. Other HTTP responses count as refused unless their body is a good
+        reply. A fault that only another API can have is not refused.
         """
         if fault.api not in ("", writer_of(self.request).wire.name):
             return False
@@ -147,16 +147,16 @@ class Demand:
         return not replace(self, dialects="strict").admits(assembled(reply.body))
 
     def _is_good_body(self, reply: HTTPReply) -> bool:
-        """Report whether an HTTP response is a good reply in the form of the request's own API."""
+        """Report whether the body of an HTTP response is a good reply in the form of this API."""
         wire = writer_of(self.request).wire
         body: Any = decode(reply.body) if reply.framing == "length" else None
         is_own = wire is not CHAT and wire.recognises(body) and not self.request.get("stream")
         return is_own and self.admits(body)
 
     def admits(self, served: Served) -> bool:
-        """Report whether a completion is a good reply to this very request.
+        """Report whether a completion is a good reply to this request.
 
-        It is judged by the API that the request came by.
+        It is judged by the API of the request.
         """
         writer = writer_of(self.request)
         response = served
@@ -167,18 +167,18 @@ class Demand:
         return not isinstance(self.contract.check(response, api=api), Invalid)
 
     def good(self, *, again: bool = False) -> Served:
-        """Return a good reply: a call first, and after the results what ends the conversation.
+        """Return a good reply: first a call, and after its results an answer.
 
-        A tool turn that answers a call which does not fit is not a result but the app's correction:
-        the call is repeated. With ``again`` it is repeated after any tool turns: no good call was
-        served yet.
+        A tool turn that answers an invalid call is not a result but the app's correction: then the
+        call is repeated. ``again`` repeats it after any tool turns, because no good call was served
+        yet.
         """
         last = last_results(self.request)
         if again or not last:
             return self.targets[0].clean
 
         turns = objects(self.request["messages"])
-        gate = Contract(tools=self.contract.tools, parallel=True)  # whatever the choice is by now
+        gate = Contract(tools=self.contract.tools, parallel=True)  # whatever tool_choice is now
         calls = [call for turn in turns for call in objects(turn.get("tool_calls"))]
         reply: JSONObject = {"role": "assistant", "content": None}
         bad = [
@@ -199,7 +199,7 @@ class Demand:
 
     @property
     def words(self) -> str:
-        """What the request asks for, in words."""
+        """The expected reply, in words."""
         names = ", ".join(target.name for target in self.targets if target.tool is not None)
         asked_for = {
             "call": f"native calls of {names}",
@@ -212,7 +212,7 @@ class Demand:
 
     @property
     def answer_schema(self) -> JSON:
-        """The JSON Schema of a structured answer; None when an answer is text."""
+        """The JSON Schema of a structured answer; None if an answer is text."""
         schema = self.contract.answer.schema
         return None if schema is None else schema.source
 
@@ -222,52 +222,52 @@ class Demand:
         return callable_tools(self.contract)
 
 
-# How often a fault is served after the steps, and how many turns a conversation may have, before an
-# endless loop is ended.
+# How often a fault is served after the last step, and how many turns a conversation may have,
+# before an endless loop is ended.
 MAX_REQUESTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request to the model, and what was served for it."""
+    """One request to the model, and the reply that was served."""
 
     number: int
-    """Position of the request, counted from 1."""
+    """Number of the request, counted from 1."""
     body: JSONObject = field(repr=False)
-    """The request's body."""
+    """The body of the request."""
     step: Step | None
-    """The step that was served; None for the script's 400."""
+    """The step that was served; None for the HTTP 400 after the last step."""
     first: Asked | None = field(default=None, repr=False)
-    """The script's first request; None for that one itself."""
+    """The first request of the script; None if this is the first."""
     at: float = field(default=0.0, repr=False, compare=False)
-    """Monotonic seconds at which the request came."""
+    """Time of the request, in monotonic seconds."""
 
     @property
     def messages(self) -> list[JSONObject]:
-        """The conversation that was sent."""
+        """The messages of the request."""
         return objects(self.body.get("messages"))
 
     @property
     def tools(self) -> list[JSONObject]:
-        """The tool definitions that were sent."""
+        """The tool definitions of the request."""
         return objects(self.body.get("tools"))
 
     @property
     def stream(self) -> bool:
-        """Whether server-sent events were asked for."""
+        """Whether the request wants a stream."""
         return bool(self.body.get("stream"))
 
     @property
     def prompts(self) -> list[tuple[str, str]]:
-        """The turns that the app wrote, as role and text: all but the assistant's own."""
+        """The turns that the app wrote, as role and text: all except the assistant's."""
         turns = [(str(turn.get("role")), text_of(turn)) for turn in self.messages]
         return [(role, text) for role, text in turns if role != "assistant"]
 
     @property
     def correction(self) -> str:
-        """What the app said to the model that it had not said in the first request.
+        """The text that the app sent to the model in addition to its first request.
 
-        Empty when there is nothing.
+        Empty if it wrote nothing new.
         """
         if self.first is None:
             return ""
@@ -277,11 +277,11 @@ class Asked:
 
 
 ScriptStep: TypeAlias = Step | Mapping[str, object]
-"""A step of ``ok`` or ``faults``, or a reply that the user gives, as a script has it."""
+"""A step of ``ok`` or ``faults``, or a mapping with a raw reply."""
 
 
 def _step_of(given: object) -> Step:
-    """Read a step; raise TypeError, or ValueError for a mapping, that says what to write."""
+    """Read a step; raise TypeError, or ValueError for a wrong mapping, with a hint."""
     if isinstance(given, Step):
         return given
     if isinstance(given, Mapping):
@@ -296,17 +296,16 @@ def _step_of(given: object) -> Step:
 
 
 class ScriptedModel:
-    """Serves the steps of a script in order, one a request, and records every request.
+    """Serves the steps of a script, one for each request, and records every request.
 
-    It is safe to share between threads.
+    - ``steps`` are made by ``ok`` and ``faults``. A step may also be a mapping with a raw reply, as
+      in a script of ``strictreply serve-script``: ``{"body": …}``, ``{"stream": …}``, ``{"content":
+      …}`` or a recorded exchange.
+    - ``then`` is served after the last step; without it a further request gets an HTTP 400.
+    - ``max_requests`` ends an endless loop with an HTTP 400: when a fault in ``then`` was served so
+      often, or the conversation has as many turns of the model. ``looped`` is true from then on.
 
-    ``then`` is served when the steps are spent; without it a further request is an HTTP 400. So is
-    one of an app that never ends: when a fault in ``then`` was served ``max_requests`` times, or
-    the conversation has as many turns of the model; ``looped`` is true from then on. The ids of
-    calls are new in every reply.
-
-    A step may also be a mapping as a script of ``strictreply serve-script`` has it, which gives the
-    reply itself: ``{"body": …}``, ``{"stream": …}``, ``{"content": …}`` or a recorded exchange.
+    The ids of calls are new in every reply. Threads may share a model.
     """
 
     def __init__(
@@ -318,9 +317,13 @@ class ScriptedModel:
     def script(
         self, *steps: ScriptStep, then: ScriptStep | None = None, max_requests: int = MAX_REQUESTS
     ) -> None:
-        """Begin a new script, and forget what was asked before.
+        """Begin a new script, and forget the earlier requests.
 
-        Raises TypeError for what is not a step, ValueError for a mapping that is none, and when
+        - ``steps`` are served in order, one for each request.
+        - ``then`` is served to all further requests; None for an HTTP 400.
+        - ``max_requests`` ends an endless loop.
+
+        Raises TypeError for a wrong step, ValueError for a wrong mapping, and ValueError when
         ``max_requests`` is less than 1.
         """
         made = tuple(map(_step_of, steps))
@@ -338,14 +341,14 @@ class ScriptedModel:
             self.looped: bool = False
 
     def __call__(self, request: JSONObject) -> Served:
-        """Return what the script serves for a request, and record the request."""
+        """Return the reply that the script has for a request, and record the request."""
         with self._lock:
             number = len(self._requests) + 1
             beyond = number - len(self._steps)
             turns = turns_of_model(request)
 
-            # An endless loop shows in how often a fault was served after the steps, or in the
-            # model's turns so far.
+            # An endless loop is detected by the number of faults served after the steps, or by the
+            # number of the model's turns.
             again = 0
             if isinstance(self._then, Fault | GivenStep):
                 again = beyond - 1
@@ -380,35 +383,35 @@ class ScriptedModel:
         return ScriptedClient(self)
 
     def async_client(self) -> AsyncScriptedClient:
-        """Return the async twin of :meth:`client`."""
+        """Return a client like :meth:`client` for async code."""
         return AsyncScriptedClient(self)
 
     def openai(self, **options: object) -> OpenAI:
-        """Return a real ``openai.OpenAI`` over a transport in memory that serves the script.
+        """Return a real ``openai.OpenAI`` with an in-memory transport that serves the script.
 
-        ``options`` are those of the SDK's client.
+        ``options`` are those of the SDK's client; ``max_retries`` is 0 by default.
         """
         return openai_client(self, **options)
 
     def async_openai(self, **options: object) -> AsyncOpenAI:
-        """Return the async twin of :meth:`openai`."""
+        """Return a real ``openai.AsyncOpenAI``, like :meth:`openai`."""
         return async_openai_client(self, **options)
 
     def anthropic(self, **options: object) -> Anthropic:
-        """Return a real ``anthropic.Anthropic`` over a transport in memory, as :meth:`openai`.
+        """Return a real ``anthropic.Anthropic``, like :meth:`openai`.
 
-        Raises ImportError without the SDK.
+        ``options`` are those of the SDK's client. Raises ImportError without the SDK.
         """
         return anthropic_client(self, **options)
 
     def async_anthropic(self, **options: object) -> AsyncAnthropic:
-        """Return the async twin of :meth:`anthropic`."""
+        """Return a real ``anthropic.AsyncAnthropic``, like :meth:`openai`."""
         return async_anthropic_client(self, **options)
 
     def serve(self, **options: Any) -> LoopbackServer:
         """Return a loopback server of the script, for any client in any language.
 
-        The server is a context manager.
+        The server is a context manager. ``options`` are those of :class:`LoopbackServer`.
         """
         return LoopbackServer(self, **options)
 
@@ -419,7 +422,7 @@ class ScriptedModel:
 
     @property
     def then(self) -> Step | None:
-        """What is served when the steps are spent; None for an HTTP 400."""
+        """The step after the last one; None for an HTTP 400."""
         return self._then
 
     @property
@@ -434,7 +437,7 @@ class ScriptedModel:
         return len(self.requests) >= len(self._steps)
 
     def assert_spent(self) -> None:
-        """Raise AssertionError unless every step was served, and no request came after them."""
+        """Raise AssertionError unless every step was served, and no request was sent after them."""
         asked = len(self.requests)
         steps = len(self._steps)
         if asked < steps:
@@ -443,10 +446,10 @@ class ScriptedModel:
             raise AssertionError(f"the script has {steps} steps; request {over[0]} came after them")
 
     def assert_no_echo(self) -> None:
-        """Raise AssertionError when a text that only the model wrote came back in a prompt.
+        """Raise AssertionError when a text that only the model wrote is in a prompt.
 
-        A prompt is a system, user or tool turn. The message never quotes the text. A text that
-        stood in a prompt before it was served is the app's own.
+        A prompt is a system, user or tool turn. The message never quotes the text. A text that was
+        in a prompt before it was served is the app's own.
         """
         leaks = [f"request {number}, {role} turn: {name}" for number, role, name in self.echoes()]
         if leaks:
@@ -473,9 +476,9 @@ class ScriptedModel:
                 served.append((request.step.name, _spellings(words)))
 
     def story(self) -> str:
-        """Report the script and what was asked.
+        """Return the script and the requests as text.
 
-        What an app quotes of a reply is abridged and escaped.
+        Quotes of replies are shortened and escaped.
         """
         lines = [f"script: {counted(len(self._steps), 'step')}"]
         steps: list[tuple[int | str, Step]] = [*enumerate(self._steps, 1)]
@@ -483,7 +486,7 @@ class ScriptedModel:
             steps.append(("then always", self._then))
 
         for place, step in steps:
-            says = f": a strict gate says {step.code}" if isinstance(step, Fault) else ""
+            says = f": a strict contract reports {step.code}" if isinstance(step, Fault) else ""
             source = abridged(step.source, 2_000)
             lines.append(f"  {place}{'.' if isinstance(place, int) else ':'} {source}{says}")
 
@@ -494,14 +497,16 @@ class ScriptedModel:
 
             excerpt = abridged(request.correction, 2_000).splitlines()
             if excerpt:
-                quoted = "\n".join(map(printable, excerpt))  # an app may quote a hostile reply
+                quoted = "\n".join(
+                    map(printable, excerpt)
+                )  # an app may quote harmful text of a reply
                 lines.append(f"  correction: {quoted}")
 
         return "\n".join(lines)
 
     @property
     def source(self) -> str:
-        """The Python line that makes this script again."""
+        """The line of Python that makes this script again."""
         words = [step.source for step in self._steps]
         if self._then:
             words.append(f"then={self._then.source}")
@@ -509,9 +514,9 @@ class ScriptedModel:
 
 
 def script_over(number: int, steps: int, most: int = 0) -> HTTPReply:
-    """Make the 400 for a request with this number, which came after the last step.
+    """Make the HTTP 400 for a request after the last step.
 
-    ``most`` is how often the same reply was served in an endless loop; 0 when there was none.
+    ``most`` is how often the same reply was served in an endless loop; 0 if there was none.
     """
     this = f"and this is request {number}"
     if most:
@@ -523,9 +528,9 @@ def script_over(number: int, steps: int, most: int = 0) -> HTTPReply:
 
 
 def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
-    """Return what a step serves for a request, with ids that were not given out before.
+    """Return the reply of a step for a request, with new call ids.
 
-    A reply that the user gives keeps its ids.
+    A raw reply keeps its ids.
     """
     if isinstance(step, GivenStep):
         try:
@@ -535,7 +540,7 @@ def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
             return error_reply(400, words, code="step_not_made")
 
     if isinstance(step, Fault) and step.code.startswith("call.id_"):
-        return deepcopy(step.served)  # its ids are what is wrong with it
+        return deepcopy(step.served)  # the fault is about the ids
 
     return ids.fresh(step.served, request)
 
@@ -549,7 +554,7 @@ def last_results(request: JSONObject) -> list[JSONObject]:
 def _called(served: Any) -> list[tuple[object, object]]:
     """Return the names and the arguments of a completion's calls.
 
-    Empty for what is not a completion, or whose arguments are not JSON.
+    Empty if it is not a completion, or if its arguments are not JSON.
     """
     try:
         calls = served["choices"][0]["message"]["tool_calls"]
@@ -566,7 +571,7 @@ def turns_of_model(request: JSONObject) -> list[JSONObject]:
 
 
 def text_of(turn: JSONObject) -> str:
-    """Return the text of a turn, its parts joined; empty when it has none."""
+    """Return the text of a turn, its parts joined; empty if it has none."""
     content: Any = turn.get("content")
     if isinstance(content, str):
         return content
@@ -577,9 +582,9 @@ def text_of(turn: JSONObject) -> str:
 
 
 def _spellings(words: Iterable[str]) -> set[str]:
-    """Write texts as they may stand in a prompt.
+    """Return the forms that texts can have in a prompt.
 
-    That is as they are, in JSON, in JSON within JSON, and as Python prints them.
+    These are the text itself, JSON, JSON within JSON, and Python's repr.
     """
     found = set(words)
     for word in words:
@@ -592,21 +597,20 @@ def _spellings(words: Iterable[str]) -> set[str]:
 
 
 def objects(value: object) -> list[JSONObject]:
-    """Return the objects in what should be a list; empty when it is not a list."""
+    """Return the objects in a list; empty if the value is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def abridged(text: str, limit: int, good: str = "") -> str:
     """Shorten a text of more than ``limit`` characters.
 
-    What it has in common with the ``good`` text at its beginning and its end is left out first.
+    The parts that it shares with the ``good`` text at its beginning and end are left out first.
     """
     if len(text) <= limit:
         return text
 
     def in_common(one: str, other: str) -> int:
-        # But for 20 characters, which are shown beside what differs. Characters are what is
-        # compared here, not paths.
+        # 20 characters before and after the difference are shown. These are texts, not paths.
         return max(0, len(commonprefix([one, other])) - 20)  # noqa: RUF071
 
     total = f"({len(text):,} characters)"

@@ -1,6 +1,6 @@
-"""A server of each API on loopback, which sends every :class:`HTTPReply`.
+"""A loopback server of each API, which sends every :class:`HTTPReply`.
 
-It also sends what no HTTP library would send.
+It can also send what an HTTP library would not send.
 """
 
 from __future__ import annotations
@@ -36,16 +36,22 @@ _READ_BYTES = 65_536
 
 
 class LoopbackServer:
-    """Serves a responder over HTTP; a context manager that serves from a thread while it is open.
+    """Serves a responder over HTTP on loopback; a context manager.
 
-    ``responder`` may be called from several threads at once; whatever it raises becomes a 500.
-    ``port`` 0 takes a free one. ``log`` gets one line a request. ``patience`` is how many seconds a
-    response that hangs, pauses or never ends may keep its connection. ``control`` also sees the
-    path and the headers of a request; None is the responder alone.
+    It serves from a thread while it is open. The port is bound immediately; connections are refused
+    until the server is opened. Closing it ends all connections for good.
 
-    Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound. The port
-    is bound at once, connections are refused until the server is opened; closing breaks off what is
-    being served, for good.
+    - ``responder`` answers the requests. It may be called from several threads; its exceptions
+      become a 500.
+    - ``host`` is a loopback address.
+    - ``port`` 0 uses a free port.
+    - ``log`` is called with one line for each request; None for no log.
+    - ``patience`` is how many seconds a response that hangs, pauses or never ends may keep its
+      connection.
+    - ``control`` answers in place of the responder, and also gets the path and the headers; None
+      for the responder only.
+
+    Raises ValueError when ``host`` is not loopback, OSError when the port cannot be bound.
     """
 
     def __init__(
@@ -73,7 +79,7 @@ class LoopbackServer:
 
     @property
     def base_url(self) -> str:
-        """What an ``OpenAI(base_url=…)`` takes, ending in ``/v1``; ``Anthropic`` takes it, too."""
+        """The ``base_url`` of an ``OpenAI`` or ``Anthropic`` client, ending in ``/v1``."""
         host = str(self._server.server_address[0])
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
 
@@ -92,7 +98,7 @@ class LoopbackServer:
         self._server.server_close()
 
     def serve_forever(self, ready: Callable[[], object] = lambda: None) -> None:
-        """Serve in this thread until KeyboardInterrupt, which passes through.
+        """Serve in this thread until KeyboardInterrupt, which is not caught.
 
         ``ready`` is called at the start.
         """
@@ -105,7 +111,7 @@ class LoopbackServer:
 
 
 def is_loopback(host: str) -> bool:
-    """Report whether a name or an address reaches this machine only."""
+    """Report whether a host name or address reaches only this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -115,12 +121,12 @@ def is_loopback(host: str) -> bool:
 class _Server(ThreadingTCPServer):
     """The listening socket.
 
-    It is not a ``ThreadingHTTPServer``, which looks its own name up and so may ask the network.
+    It is not a ``ThreadingHTTPServer``, which looks up its own name and so may use the network.
     """
 
     allow_reuse_address = True
     daemon_threads = True
-    block_on_close = False  # a responder that is still thinking must not hold up the end
+    block_on_close = False  # a responder that is still working must not delay the end
     request_queue_size = 128
 
     def __init__(
@@ -156,17 +162,17 @@ class _Server(ThreadingTCPServer):
         super().shutdown_request(request)
 
     def server_close(self) -> None:
-        """Free the port, and break off every connection.
+        """Free the port, and end every connection.
 
-        The handler of a connection then sees that the client has left.
+        The handler of a connection then sees that the client left.
         """
         super().server_close()
         with self._lock:
             for connection in self._open:
-                with suppress(OSError):  # it may have been closed from the other side
+                with suppress(OSError):  # the other side may have closed it
                     connection.shutdown(socket.SHUT_RDWR)
 
-    # socketserver's signature
+    # the signature of socketserver
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
         if self.log is not None:
             self.log("a connection broke")
@@ -184,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
             reply = self._owner.answer(self.command, self.path, reply, headers)
         self._send(reply)
 
-    # http.server's names
+    # names of http.server
     do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = do_GET  # noqa: N815
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
@@ -200,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
         return cast("_Server", self.server)
 
     def _read_body(self) -> bytes | HTTPReply:
-        """Read the body, or refuse it; a body left unread ends the connection."""
+        """Read the body, or refuse it; a body that is not read ends the connection."""
         declared = self.headers.get("Content-Length")
         if declared is None and "Transfer-Encoding" not in self.headers:
             return b""
@@ -218,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
         return body
 
     def _send(self, reply: HTTPReply) -> None:
-        """Send a response until the client leaves or patience ends.
+        """Send a response until the client leaves or ``patience`` is over.
 
         Only a whole response without pauses keeps the connection open.
         """
@@ -244,18 +250,18 @@ class _Handler(BaseHTTPRequestHandler):
         if ending is WireEnding.HANG:
             self._wait(self._owner.patience)
         if ending is WireEnding.RESET:
-            # so that the kernel sends a reset, and no orderly end before it
+            # so that the kernel sends a reset, without an orderly end before it
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.rfile.close()  # it keeps the socket open
             self.connection.close()
 
     def _wait(self, seconds: float) -> bool:
-        """Let time pass; False as soon as the client leaves or the server is closed."""
+        """Wait; return False as soon as the client leaves or the server is closed."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.connection.settimeout(left)
             with suppress(TimeoutError):
-                # what else it sends is for a connection that will close
+                # further bytes of the client are for a connection that will close
                 if not self.connection.recv(_READ_BYTES):
                     return False
 

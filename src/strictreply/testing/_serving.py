@@ -1,6 +1,6 @@
-"""How requests are served: which writer answers, over which route, and in which form.
+"""How requests are served: which writer answers, at which path, and in which form.
 
-Here are all writers that are known.
+It also has all known writers.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ WRITERS: dict[str, BaseWriter] = {
 def register_writer(writer: BaseWriter) -> None:
     """Make the kit serve another API, at the path of its wire.
 
-    Raises ContractError where another writer has that API.
+    ``writer`` reads and writes this API. Raises ContractError when the API has another writer.
     """
     if WRITERS.setdefault(writer.wire.name, writer) is not writer:
         raise ContractError(f"another writer is registered for {writer.wire.name!r}")
 
 
 def writer_named(api: str) -> BaseWriter:
-    """Return the writer of an API, by the name of its wire; raise ContractError for no such."""
+    """Return the writer of an API.
+
+    ``api`` is the name of its wire. Raises ContractError for an API without a writer.
+    """
     if api not in WRITERS:
         raise ContractError(f"api must be one of {', '.join(WRITERS)}, which have a writer")
 
@@ -47,7 +50,7 @@ def writer_named(api: str) -> BaseWriter:
 
 
 class KitRequest(dict[str, Any]):
-    """A request in the words of chat completions, which knows the API that it came by."""
+    """A request in the form of chat completions that knows its own API."""
 
     def __init__(self, writer: BaseWriter, sent: JSONObject) -> None:
         super().__init__(writer.asked(sent))
@@ -56,9 +59,9 @@ class KitRequest(dict[str, Any]):
 
 
 def writer_of(request: Mapping[str, Any]) -> BaseWriter:
-    """Return the writer of the API that a request came by.
+    """Return the writer of the API of a request.
 
-    Of one without a word of it, that of the conversation beside the messages.
+    A request without a mark of its API belongs to the API of its conversation.
     """
     if isinstance(request, KitRequest):
         return WRITERS[request.api]
@@ -76,7 +79,7 @@ def sent_of(request: JSONObject) -> JSONObject:
 def render(served: Served, request: JSONObject, writer: BaseWriter = CHAT_WRITER) -> HTTPReply:
     """Make the response to a request, as it was sent.
 
-    A completion goes out plain or as events, as the request says.
+    A completion is plain or a stream, depending on the request.
     """
     if isinstance(served, HTTPReply):
         return served if served.verbatim else writer.over_http(served, request)
@@ -90,7 +93,7 @@ def render(served: Served, request: JSONObject, writer: BaseWriter = CHAT_WRITER
 
 
 def routes() -> Mapping[str, str]:
-    """Return the end of each path that is served, and its method."""
+    """Return the end of each path that is served, with its method."""
     asked = {f"/{writer.wire.path}": "POST" for writer in WRITERS.values()}
     return {**asked, "/models": "GET", "/health": "GET"}
 
@@ -102,7 +105,7 @@ def respond(
     body: bytes,
     _headers: Mapping[str, str] | None = None,
 ) -> HTTPReply:
-    """Answer one request, under any prefix of the path, as a :data:`Control` may.
+    """Answer one request at any path with a known end; a :data:`Control`.
 
     A responder that raises is a 500.
     """
@@ -129,21 +132,23 @@ def respond(
     try:
         try:
             asked = KitRequest(writer, request)
-        except ContractError as error:  # the contract's own words, of what no reply could honour
+        except (
+            ContractError
+        ) as error:  # the contract's own message about a request that no reply can fit
             served = error_reply(400, str(error))
         else:
             served = responder(asked)
 
         return render(served, request, writer)
-    except Exception as error:  # noqa: BLE001 - the edge of a server: a failing responder is a 500
+    except Exception as error:  # noqa: BLE001 - a responder that raises is a 500
         words = f"the responder raised {type(error).__name__}"
         return render(error_reply(500, words, kind="server_error"), request, writer)
 
 
 def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPReply:
-    """Return the one of ``routes`` that the path ends in.
+    """Return the one of ``routes`` that the path ends with.
 
-    Returns the 404 that lists them when there is none, or the 405 that names the right method.
+    Otherwise return a 404 that lists them, or a 405 that names the right method.
     """
     path = target.partition("?")[0].rstrip("/")
     route = next((route for route in routes if path.endswith(route)), None)
@@ -160,7 +165,7 @@ def routed(method: str, target: str, routes: Mapping[str, str]) -> str | HTTPRep
 
 
 def _object_in(body: bytes) -> JSONObject | HTTPReply:
-    """Read the body of a request, or return the 400 that says what is wrong with it."""
+    """Read the body of a request, or return the 400 that says what is wrong."""
     try:
         value: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -173,13 +178,13 @@ def _object_in(body: bytes) -> JSONObject | HTTPReply:
 
 
 _FIRST_EVENTS = {"response.": "responses", "message_": "messages", "content_block_": "messages"}
-"""How the first event of a stream is named, and the API that it is of; of no name, chat's."""
+"""The name of a stream's first event, and its API; without a name it is chat completions."""
 
 
 def assembled(body: bytes) -> JSON:
-    """Put a recorded stream together; None when it is empty.
+    """Assemble a recorded stream; None when it is empty.
 
-    A faulty stream gets a finish reason that no gate accepts.
+    A faulty stream gets a finish reason that every contract refuses.
     """
     reader = EventReader()
     sent = [*reader.feed(body), *reader.last()]
@@ -191,7 +196,7 @@ def assembled(body: bytes) -> JSON:
     for name, data, _ in sent:
         if data == DONE_DATA:
             assembly.is_done = True
-        if assembly.is_done and api != "messages":  # of a message it counts what comes behind it
+        if assembly.is_done and api != "messages":  # for a message, what follows it is counted
             break
 
         chunk: Any = decode(data, LINE_LIMITS)

@@ -1,4 +1,4 @@
-"""A model whose thoughts are signed, and bound to the conversation that they were made in."""
+"""A model that signs its thoughts, and binds them to their conversation."""
 
 from __future__ import annotations
 
@@ -42,19 +42,20 @@ _FORCED = "Thinking may not be enabled when tool_choice forces tool use."
 
 
 class SignedThoughts:
-    """Puts signed thoughts into the replies of a responder, and refuses those that come back wrong.
+    """Adds signed thoughts to replies, and refuses conversations that change them.
 
-    It is a responder itself, as Claude is behind LiteLLM (``spelling="thinking_blocks"``), behind
-    OpenRouter (``"reasoning_details"``), or behind a gateway that leaves thoughts in the content
-    (``"content"``). It answers 400, in Anthropic's words, when a thought comes back behind other
-    tools or other messages than it was made behind, when calls that were made since the user's last
-    words come back without one, and when ``tool_choice`` forces a call. Replies that are not a
-    completion go out unchanged.
+    It is a responder that behaves like Claude behind a gateway. It answers 400, in Anthropic's
+    words, in three cases: a thought is sent back after other tools or messages than before; the
+    calls since the user's last message are sent back without a thought; ``tool_choice`` forces a
+    call. Replies that are not a completion are sent unchanged. It serves chat completions only.
+    Threads may share it.
 
-    ``unthinking`` are the numbers of requests, counted from 1, that are answered without a thought,
-    as a model does that thinks where it has to; calls without one may come back then. ``refused``
-    holds the words of each 400 so far; ``requests`` counts all requests. Chat completions only. It
-    may be called from several threads at once.
+    - ``responder`` makes the replies.
+    - ``spelling`` is where the thoughts are: ``"thinking_blocks"`` (LiteLLM),
+      ``"reasoning_details"`` (OpenRouter), or ``"content"`` (a gateway that leaves them in the
+      content).
+    - ``unthinking`` are the numbers of requests, counted from 1, that are answered without a
+      thought, like a model that thinks only when needed; calls without one may be sent back then.
     """
 
     def __init__(
@@ -68,9 +69,9 @@ class SignedThoughts:
             raise ValueError(f"spelling must be one of {', '.join(_TYPES)}; got {spelling!r}")
 
         self.refused: list[str] = []
-        """The words of each 400 so far."""
+        """The message of each 400 so far."""
         self.requests: int = 0
-        """How many requests came."""
+        """The number of requests so far."""
         self._responder = responder
         self._spelling: ThoughtSpelling = spelling
         self._unthinking = frozenset(unthinking)
@@ -151,7 +152,7 @@ class SignedThoughts:
         return message | {"content": [thought, *texts]}
 
     def _streamed(self, served: JSONObject, request: JSONObject, thought: JSONObject) -> HTTPReply:
-        """Return a stream: first the fragments of the thought, then what the model says."""
+        """Return a stream: first the fragments of the thought, then the reply."""
         _, text = _TYPES[self._spelling]
         name = self._spelling
 
@@ -175,7 +176,7 @@ class SignedThoughts:
 
 
 class _Conversation:
-    """What a thought is bound to: the tools of its request, and the messages."""
+    """The conversation that a thought belongs to: the tools of its request, and the messages."""
 
     def __init__(self, request: JSONObject) -> None:
         self.tools = json.dumps(request.get("tools"), sort_keys=True)
@@ -185,7 +186,7 @@ class _Conversation:
     def differs_from(self, other: _Conversation, at: int) -> str:
         """Return what differs in a request with the thought in its message ``at``; "" for nothing.
 
-        Everything before the thought must be as it was.
+        Everything before the thought must be unchanged.
         """
         if self.tools != other.tools:
             return "The `tools` differ from those this block was created with."

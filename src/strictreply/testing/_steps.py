@@ -1,6 +1,6 @@
-"""The steps of a script: good replies, and the faults that spoil them.
+"""The steps of a script: good replies and faults.
 
-Here are also the words for what a malformed reply does to an app.
+It also defines how an app can react to a malformed reply.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from strictreply.schema import Schema
 from strictreply.testing._wire import Served, assistant, completion, native_call
 
 ReplyPlace: TypeAlias = Literal["call", "union", "json", "prose"]
-"""Where a reply is written: a native call, or the content as the JSON union, JSON or plain text."""
+"""Where a reply is written: in a native call, or in the content as the union, JSON or text."""
 Made = TypeVar("Made")
 
 PROSE = "It is done."
-MAX_REMEMBERED = 64  # declarations kept compiled, the last used ones
+MAX_REMEMBERED = 64  # compiled declarations in the cache
 
 
 @dataclass(frozen=True)
 class Target:
-    """One good reply."""
+    """One good reply, from which faults are made."""
 
     value: JSON
     """The arguments of ``tool``, or the answer when there is no tool."""
@@ -51,18 +51,18 @@ class Target:
     declared: object = field(default=str, repr=False)
     """The tool or the kind of answer as the test declared it."""
     given: bool = field(default=False, repr=False)
-    """Whether the value is the user's, and not an example."""
+    """Whether the user gave the value; else it is an example."""
 
     @classmethod
     def of(cls, declared: object = None, *, place: ReplyPlace = "call", args: Any = None) -> Self:
-        """Aim at a tool, or with ``place="json"`` at a structured answer.
+        """Return the good reply of a tool, or with ``place="json"`` a structured answer.
 
-        When nothing is declared, aim at plain text.
+        If nothing is declared, it is plain text.
 
         ``args`` are the good arguments or answer, as JSON or an instance; None for an example made
-        from the schema. A tool's own check is left out: it may need what a test has not. Raises
-        ContractError for a wrong declaration, ValueError when ``args`` do not fit, or no example
-        can be made or written.
+        from the schema. A tool's own check does not run, because it may need resources that a test
+        does not have. Raises ContractError for a wrong declaration, ValueError when ``args`` do not
+        fit, or when no example can be made or written.
         """
         if place not in get_args(ReplyPlace):
             places = ", ".join(get_args(ReplyPlace))
@@ -97,7 +97,7 @@ class Target:
 
     @cached_property
     def contract(self) -> Contract:
-        """The strict gate for replies in this place."""
+        """The strict contract for replies in this place."""
         if self.tool is None:
             answer = self.declared if self.place == "json" else str
             return Contract(answer=answer, dialects="strict")
@@ -112,7 +112,7 @@ class Target:
 
     @cached_property
     def source(self) -> str:
-        """How a program names the tool or the kind of answer; empty for plain text."""
+        """The name of the tool or the answer's type in a program; empty for plain text."""
         return "" if self.place == "prose" else spelled(self.declared, tool=self.tool is not None)
 
     def code(self, code: str) -> str:
@@ -120,17 +120,17 @@ class Target:
         return code.replace("args.", "answer.", 1) if self.tool is None else code
 
     def around(self, value: JSON) -> JSON:
-        """Put arguments or an answer into what is written around them."""
+        """Put arguments or an answer into the union, if the reply is one."""
         return {"tool": self.name, "args": value} if self.place == "union" else value
 
     def text(self, value: JSON) -> str:
-        """Write arguments or an answer as the model would: the JSON text, or the plain one."""
+        """Write arguments or an answer as the model does: JSON text, or plain text."""
         if self.place == "prose":
             return str(value)
         return json.dumps(self.around(value), ensure_ascii=False)
 
     def completion(self, text: JSON) -> JSONObject:
-        """Put a text where this reply is written: in the arguments of a call, or in the content."""
+        """Put a text where this reply is written: into a call's arguments or the content."""
         if self.place == "call":
             return completion(assistant(None, [native_call(self.name, text)]))
         return completion(assistant(text))
@@ -141,10 +141,9 @@ class Target:
         return self.completion(self.text(self.value))
 
     def call(self, *words: str, place: bool = False) -> str:
-        """Write the arguments of a call that aims here.
+        """Write the arguments of a Python call that makes this reply.
 
-        They are the tool, these words, and what is not as usual: the place, if ``place`` is true,
-        and the user's own arguments.
+        They are the tool, ``words``, the place if ``place`` is true, and the user's own arguments.
         """
         spelt = [self.source] if self.source else []
         spelt += words
@@ -160,7 +159,7 @@ class Target:
 def _of(make: Callable[[object], Made], declared: object) -> Made:
     """Compile a declaration.
 
-    Functions, classes and tools are compiled once for all the faults that are made of them.
+    Functions, classes and tools are compiled once for all their faults.
     """
     known = isinstance(declared, FunctionType | type | Tool)
     return cast("Made", _compiled(make, declared)) if known else make(declared)
@@ -182,9 +181,9 @@ def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
 
 
 def spelled(declared: object, *, tool: bool = True) -> str:
-    """Write a tool or the kind of an answer as a program names it.
+    """Write a tool or an answer's type as Python source.
 
-    That is a name in a module, or else a definition.
+    It is a name in a module, or else a definition.
     """
     if isinstance(declared, type) or (
         isinstance(declared, FunctionType) and declared.__name__.isidentifier()
@@ -206,12 +205,12 @@ def spelled(declared: object, *, tool: bool = True) -> str:
 
     written = with_schema_rules(
         known, "schema", known.formats
-    ).definition  # without what the contract adds
+    ).definition  # without the rules that the contract adds
     return f"Tool.from_openai({written!r}{text})" if text else repr(written)
 
 
 class _Same:
-    """An object as a key: equal to itself alone."""
+    """An object as a key, compared by identity."""
 
     def __init__(self, value: object) -> None:
         self.held = value
@@ -225,9 +224,9 @@ class _Same:
 
 @lru_cache(maxsize=MAX_REMEMBERED)
 def _variable(declared: _Same) -> str:
-    """Find how a loaded module names an object: the modules that were loaded last come first.
+    """Return the name of an object in a loaded module; the last loaded modules come first.
 
-    Empty when no module names it.
+    Empty if no module has it.
     """
     for module in reversed([*sys.modules.values()]):
         for name, value in [*getattr(module, "__dict__", {}).items()]:
@@ -237,8 +236,7 @@ def _variable(declared: _Same) -> str:
             if name.startswith("_"):
                 continue
 
-            # Of a stranger only the type is asked: isinstance() would wake what loads itself when
-            # it is looked at.
+            # For unknown objects only type() is used: isinstance() could load a lazy object.
             kind: object = type(value)
             members: Iterable[tuple[object, object]]
             if kind is dict:
@@ -256,9 +254,9 @@ def _variable(declared: _Same) -> str:
 
 
 def keywords(args: Mapping[str, JSON]) -> str:
-    """Write keyword arguments as they follow another one.
+    """Write keyword arguments that follow another argument.
 
-    Names that Python does not take come as a mapping.
+    Names that are not identifiers are written as a mapping.
     """
     named = {
         name: value for name, value in args.items() if name.isidentifier() and not iskeyword(name)
@@ -268,17 +266,17 @@ def keywords(args: Mapping[str, JSON]) -> str:
     return f"{words}, **{others!r}" if others else words
 
 
-# Part of everything that a fault has the model invent freely: it can come from nowhere else.
+# Part of every text that a fault lets the model invent; it has no other source.
 CANARY = "zq7x"
 
 
 class Kind(StrEnum):
-    """Where a fault sits."""
+    """The part of a reply that is wrong."""
 
     JSON = "json"  # the text of the arguments or the answer is not strict JSON
-    SHAPE = "shape"  # JSON, but not of the form a reply has
-    TOOL = "tool"  # which tools are called, how often, under which ids
-    ARGS = "args"  # the arguments or the answer break their schema
+    SHAPE = "shape"  # JSON, but not in the form of a reply
+    TOOL = "tool"  # which tools are called, how often, and with which ids
+    ARGS = "args"  # the arguments or the answer do not fit their schema
     ENVELOPE = "envelope"  # the response around the reply
     FINISH = "finish"  # how the reply ended
     TRANSPORT = "transport"  # the connection
@@ -292,7 +290,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is served for one request."""
+    """The reply to one request."""
 
     name: str
     """Name of the step."""
@@ -303,7 +301,7 @@ class Step:
     invented: tuple[str, ...] = field(default=(), repr=False)
     """Texts that only the model wrote.
 
-    None of them may come back in a prompt, other than in its own turn.
+    They must not be in a later prompt, except in the model's own turn.
     """
     after: Step | None = field(default=None, repr=False, kw_only=True)
     """The step that is served instead when a request ends with the result of this step's call.
@@ -314,29 +312,29 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Fault(Step):
-    """A step that no strict gate lets through."""
+    """A step with an invalid reply."""
 
     kind: Kind = Kind.JSON
     """What the fault is about."""
     code: str = ""
-    """What a strict gate reports.
+    """The code that a strict contract reports.
 
-    It is an issue's code (``args.type``), or where no reply came at all the kind of failure
+    It is an issue's code (``args.type``), or the kind of a failure if there was no reply
     (``rate_limit``, ``connection``; see :class:`strictreply.retry._failures.Failure`).
     """
     place: ReplyPlace = "call"
-    """Where the spoiled reply is written."""
+    """Where the faulty reply is written."""
     at: str = ""
-    """JSON Pointer of the spoiled place in the arguments or the answer; empty for the whole."""
+    """JSON Pointer of the fault in the arguments or the answer; empty for the whole."""
     needs: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
-    """The keywords of a request under which alone it is a fault.
+    """Request keywords that the fault needs; with others the reply is valid.
 
     An example is ``{"tool_choice": "required"}``.
     """
     clean: JSON = field(default=None, repr=False)
-    """The good completion that was spoiled; None for a recorded reply."""
+    """The good completion before the fault was made; None for a recorded reply."""
     api: str = ""
-    """The one API whose replies can have it, by the word for ``api=``; empty for any."""
+    """The only API that can have the fault, as for ``api=``; empty for all."""
 
     @property
     def channel(self) -> Channel:
@@ -350,8 +348,8 @@ class Fault(Step):
 
 
 _FORMAL_KINDS = {Kind.ENVELOPE, Kind.HTTP, Kind.TRANSPORT}
-# How the codes of faults beside the data of a reply begin: an app that passes such a fault over
-# acts on good arguments.
+# The beginnings of the codes of faults outside the data of a reply: an app that ignores such a
+# fault acts on good arguments.
 _FORMAL = (
     "call.id_",
     "call.malformed",
@@ -369,7 +367,7 @@ _LIBRARY_FOLDERS = tuple(str(Path(folder).resolve()) for folder in _FOLDERS)
 
 
 class Harm(StrEnum):
-    """What an app did with a malformed reply that it should not have done, the worst first."""
+    """The harm that an app did with a malformed reply, the worst first."""
 
     ACTS = "acts on invalid data"
     ACCEPTS = "accepts silently"
@@ -379,12 +377,12 @@ class Harm(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Its place in the order of harm, 0 for the worst."""
+        """Its position in the order of harm, 0 for the worst."""
         return [*Harm].index(self)
 
     @classmethod
     def accepting(cls, code: str, kind: Kind | None = None) -> Harm:
-        """Return what an app does that accepts a reply of this code.
+        """Return the harm of an app that accepts a reply with this code.
 
         ``kind`` is None for a reply that was not made as a fault.
         """
@@ -394,16 +392,17 @@ class Harm(StrEnum):
 
 
 def named(kind: type[BaseException]) -> str:
-    """Return an exception's class as it is imported; built-in ones by their name alone."""
+    """Return the name of an exception's class with its module, if it is not built in."""
     if kind.__module__ in {builtins.__name__, "json.decoder"}:
         return kind.__qualname__
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 class RaisedAt(NamedTuple):
-    """Where an exception came from.
+    """Where an exception was raised.
 
-    ``line`` (``file:line``) and ``function`` are the app's; ``frame`` is a library's, below them.
+    ``line`` (``file:line``) and ``function`` are the app's; ``frame`` is the innermost one of a
+    library.
     """
 
     line: str
@@ -412,7 +411,7 @@ class RaisedAt(NamedTuple):
 
 
 def is_of_a_library(frame: FrameType) -> bool:
-    """Report whether a frame is not the app's own: of an installed library, or of no file."""
+    """Report whether a frame is of an installed library or without a file, so not the app's."""
     path = Path(frame.f_code.co_filename).resolve()
     return not path.is_file() or str(path).startswith(_LIBRARY_FOLDERS)
 
@@ -420,7 +419,7 @@ def is_of_a_library(frame: FrameType) -> bool:
 def place_of(trace: TracebackType | None, passed_over: str = "") -> RaisedAt:
     """Find the place of an exception.
 
-    Frames of the file ``passed_over`` are neither the app's nor a library's.
+    Frames of the file ``passed_over`` count neither as the app's nor as a library's.
     """
     own = ""
     function = ""

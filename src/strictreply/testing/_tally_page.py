@@ -1,4 +1,4 @@
-"""What was found in recorded replies and ledgers, as one HTML page for a person."""
+"""The results of recorded replies and ledgers as one HTML page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ MAX_LISTED = 200  # unreadable lines
 
 
 def check_page(tally: ReplyTally, files: Sequence[str]) -> str:
-    """Write what was found in files as one HTML page for a person."""
+    """Return the results of files as one HTML page without external resources.
+
+    ``tally`` has the counts of :func:`check_files`, made with ``samples=True`` to show replies.
+    ``files`` are the names shown on the page.
+    """
     replies = _replies(tally.replies, "recorded ")
     part = "" if tally.complete else " Interrupted: this covers what was read so far."
     kind = "verdict good" if tally.replies and not tally.invalid else "verdict bad"
@@ -65,7 +69,7 @@ def _replies(number: int, kind: str = "") -> str:
 
 
 def _ledger_facts(tally: ReplyTally) -> dict[str, str]:
-    """Return what ledgers tell, by name."""
+    """Return the facts of ledgers, by name."""
     refused = sum(call.is_corrected for call in tally.calls.values())
     observed = f"{_replies(tally.observed)} went on that would have been refused"
     return {
@@ -104,7 +108,7 @@ def _words(cause: ReplyCause) -> str:
 
 
 def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
-    """Make the section of a cause; of ledgers alone it has no column for what was not recorded."""
+    """Make the section of a cause; for ledgers alone, without columns that they do not have."""
     samples = tally.samples[cause]
     is_recorded = any(judged.entry is None for _, judged in samples)
     heads = ["Where", "What came"]
@@ -135,7 +139,7 @@ def _cause(tally: ReplyTally, cause: ReplyCause, place: str) -> ET.Element:
 
 
 def _found(where: str, judged: JudgedLine) -> ET.Element:
-    """Make the cell that says where a reply came, from whom, and what is wrong with it."""
+    """Make the cell with the place of a reply, its model, and what is wrong."""
     model = [element("p", judged.model, kind="soft")] if judged.model != NO_NAME else []
     became: list[ET.Element] = []
     if judged.entry is not None:

@@ -1,4 +1,4 @@
-"""What is served: completions, errors and HTTP responses, and the bytes of these."""
+"""Completions, errors and HTTP responses, and their bytes."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from strictreply.core import JSON, JSONObject
 from strictreply.wires import wire_named
 
 CHAT = wire_named("chat")
-MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, should the client never leave
+MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, if the client never leaves
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 # The statuses without a body (RFC 9110 section 6.4.1).
 _BODILESS = {*range(HTTPStatus.OK), HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
 
 
 def member(value: object, name: str) -> JSON:
-    """Return a member of JSON, however odd that is; None where it has none of that name."""
+    """Return a member of a JSON value; None if it has none of this name or is not an object."""
     return value.get(name) if isinstance(value, dict) else None
 
 
 class WireEnding(StrEnum):
-    """What becomes of the connection after the last part."""
+    """What happens to the connection after the last part."""
 
-    WHOLE = "whole"  # the response ends as its framing says
-    CUT = "cut"  # the connection is closed before that
-    RESET = "reset"  # the connection is reset
-    HANG = "hang"  # nothing more comes, until the client leaves or the server's patience ends
+    WHOLE = "whole"  # The response ends as its framing says.
+    CUT = "cut"  # The connection is closed before the end.
+    RESET = "reset"  # The connection is reset.
+    HANG = "hang"  # Nothing more is sent until the client leaves or the server's patience is over.
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
     """A wait between two parts, in seconds.
 
-    Where no clock runs, it counts as a time-out when it is longer than one.
+    In memory, it counts as a time-out if it is longer than the client's.
     """
 
     seconds: float
@@ -51,25 +51,25 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class ServedError:
-    """An error of a server, in no API's form."""
+    """An error of a server, independent of the API."""
 
     status: int
-    """The HTTP status by which it is known."""
+    """The HTTP status."""
     message: str
     """What is wrong, in words."""
     kind: str = "invalid_request_error"
-    """The type of the error, in OpenAI's words."""
+    """The type of the error, as OpenAI names it."""
     param: str | None = None
-    """The member of the request at fault; None when there is none."""
+    """The member of the request that is wrong; None if unknown."""
     code: str | None = None
-    """The fault, in OpenAI's words; None when it has none."""
+    """The code of the error, as OpenAI names it; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class HTTPReply:
-    """One HTTP response as it leaves a server.
+    """One HTTP response of a server.
 
-    A reply without any part and another ending than ``whole`` never begins.
+    With an ending other than ``whole`` and without parts, the response never begins.
     """
 
     status: int = 200
@@ -77,45 +77,47 @@ class HTTPReply:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """HTTP headers by name."""
     parts: tuple[bytes | Pause, ...] = ()
-    """The parts of the body, sent in order, each at once."""
+    """The parts of the body, sent in order; bytes, or a :class:`Pause`."""
     ending: WireEnding = WireEnding.WHOLE
-    """What becomes of the connection after the last part."""
+    """What happens to the connection after the last part."""
     framing: Literal["length", "chunked", "raw"] = "length"
-    """How the client is told where the body ends.
+    """How the client learns where the body ends.
 
-    ``raw`` sends the parts alone, status line and headers included.
+    ``raw`` sends only the parts, which contain the status line and headers.
     """
     endless: bool = False
-    """Whether the last part is repeated until the client leaves; a serving bounds it."""
+    """Whether the last part is repeated until the client leaves, or a limit is reached."""
     error: ServedError | None = field(default=None, repr=False, compare=False)
-    """The error in the body, which a writer spells as its API does; None for no error."""
+    """The error in the body, which a writer writes in the form of its API; None for no error."""
     verbatim: bool = field(default=False, repr=False, compare=False)
-    """Whether it is sent as it is over any API; else completions in it are translated."""
+    """Whether it is sent unchanged over any API; else completions in it are translated."""
 
     @classmethod
     def json(cls, status: int, body: JSON, headers: Mapping[str, str] | None = None) -> HTTPReply:
-        """Make a response with a JSON body."""
+        """Make a response with a JSON body.
+
+        ``status`` is the HTTP status; ``headers`` are added to those of JSON.
+        """
         sent = {"Content-Type": "application/json", **(headers or {})}
         return cls(status, sent, (json.dumps(body).encode(),))
 
     @property
     def body(self) -> bytes:
-        """All parts together, an endless one once, without the pauses."""
+        """All parts together without the pauses; an endless part once."""
         return b"".join(part for part in self.parts if isinstance(part, bytes))
 
 
-# JSON is a completion: it goes out plain, or as server-sent events when the request says
-# ``stream``.
+# JSON is a completion: it is sent plain, or as server-sent events if the request has ``stream``.
 Served: TypeAlias = "JSON | HTTPReply"
 Responder: TypeAlias = Callable[[JSONObject], Served]
-"""What answers a request: its body in, a completion, other JSON or an HTTPReply out.
+"""A function of a request's body that returns a completion, other JSON or an HTTPReply.
 
-It may be called from several threads at once.
+It may be called from several threads.
 """
 Control: TypeAlias = Callable[[Responder, str, str, bytes, Mapping[str, str]], HTTPReply]
-"""Answers over HTTP with a responder, but sees more of a request.
+"""A function that answers over HTTP with a responder, and also gets the HTTP request.
 
-It gets the method, the path, the body, and the headers by lower-case names.
+It gets the method, the path, the body, and the headers with lower-case names.
 """
 
 
@@ -128,9 +130,13 @@ def error_reply(
     code: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> HTTPReply:
-    """Make an error in OpenAI's shape; another API is served it in its own.
+    """Return an error in OpenAI's form; other APIs get it in theirs.
 
-    ``param`` names the member at fault, ``code`` the fault; each is None when there is none.
+    - ``status`` is the HTTP status, ``message`` the text.
+    - ``kind`` is the type of the error.
+    - ``param`` is the member of the request that is wrong; None if unknown.
+    - ``code`` is the code of the error; None if it has none.
+    - ``headers`` are added to those of JSON.
     """
     return http_error(ServedError(status, message, kind, param, code), headers)
 
@@ -149,14 +155,17 @@ def http_error(error: ServedError, headers: Mapping[str, str] | None = None) -> 
 def completion(
     message: JSONObject,
     *,
-    id: str = "chatcmpl-scripted",  # noqa: A002 - the API's word
+    id: str = "chatcmpl-scripted",  # noqa: A002 - the API's name
     model: str = "scripted",
     finish_reason: str | None = None,
     usage: tuple[int, int] = (10, 5),
 ) -> JSONObject:
-    """Make a ``chat.completion`` of one choice.
+    """Return a ``chat.completion`` with one choice.
 
-    ``usage`` is the tokens of the prompt and of the completion.
+    - ``message`` is the assistant's message.
+    - ``id`` and ``model`` are those of the completion.
+    - ``finish_reason`` None means ``tool_calls`` or ``stop``, depending on the message.
+    - ``usage`` is the tokens of the prompt and of the completion.
     """
     prompt, answer = usage
     reason = finish_reason or ("tool_calls" if message.get("tool_calls") else "stop")
@@ -164,7 +173,7 @@ def completion(
     return {
         "id": id,
         "object": "chat.completion",
-        "created": 1_767_225_600,  # of every completion: what is scripted has no clock
+        "created": 1_767_225_600,  # fixed, because a script has no clock
         "model": model,
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
         "usage": {
@@ -175,14 +184,21 @@ def completion(
     }
 
 
-# the API's word
+# the API's name
 def native_call(name: JSON, arguments: JSON, id: JSON = "call_1") -> JSONObject:  # noqa: A002
-    """Write one native tool call; ``arguments`` is the text as the model wrote it."""
+    """Return one native tool call.
+
+    ``name`` is the tool, ``arguments`` is the text as the model wrote it, ``id`` is the call's id.
+    """
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def assistant(content: JSON = None, calls: list[JSON] | None = None, **more: JSON) -> JSONObject:
-    """Write an assistant message."""
+    """Return an assistant message.
+
+    ``content`` is its text, ``calls`` are its calls made by :func:`native_call`; ``more`` has other
+    members.
+    """
     message: JSONObject = {"role": "assistant", "content": content, "refusal": None}
     return message | ({"tool_calls": calls} if calls else {}) | more
 
@@ -190,11 +206,11 @@ def assistant(content: JSON = None, calls: list[JSON] | None = None, **more: JSO
 def wire(
     reply: HTTPReply, *, close: bool = False, bodiless: bool = False, most: int = MAX_ENDLESS_BYTES
 ) -> Iterator[bytes | Pause]:
-    """Yield a response as the bytes that leave a server, at most about ``most`` of an endless body.
+    """Yield the bytes of a response, at most about ``most`` of an endless body.
 
-    ``close`` announces that the connection ends; ``bodiless`` leaves the body out, as for HEAD.
-    Where the ending is not whole, the declared length is one more than the body's, so that clients
-    see the cut.
+    ``close`` announces that the connection ends; ``bodiless`` leaves out the body, as for HEAD. If
+    the ending is not whole, the declared length is one more than the body's, so that clients see
+    the cut.
     """
     if reply.framing == "raw":
         yield from () if bodiless else _parts(reply, most)
@@ -240,16 +256,16 @@ def _head(reply: HTTPReply, *, close: bool, chunked: bool, bodiless: bool) -> by
 
 
 def ending_of(reply: HTTPReply) -> WireEnding:
-    """Return what follows the last byte.
+    """Return how the connection ends after the last byte.
 
-    A raw or endless response that is whole can only end with its connection.
+    A raw or endless response that is whole can end only with its connection.
     """
     ends_itself = reply.framing != "raw" and not reply.endless
     return reply.ending if ends_itself or reply.ending is not WireEnding.WHOLE else WireEnding.CUT
 
 
 def is_whole_stream(reply: HTTPReply) -> bool:
-    """Report whether a response is a stream of events that ends as it should."""
+    """Report whether a response is a stream of events with a regular end."""
     return reply.headers == EVENT_STREAM and ending_of(reply) is WireEnding.WHOLE
 
 
@@ -257,14 +273,14 @@ _WRITTEN_ID = re.compile(rb'(?<="id": ")call_[0-9]+(?=")')  # in the body of a r
 
 
 class CallIds:
-    """The ids that one run has given out; safe to share between threads."""
+    """The ids that one run has given out; threads may share them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._given: set[str] = set()
 
     def fresh(self, served: Served, request: JSONObject) -> Served:
-        """Return a copy whose ids neither this run gave out nor the conversation has.
+        """Return a copy with ids that are new in this run and in the conversation.
 
         Equal ids stay equal.
         """
@@ -302,7 +318,7 @@ def _rewritten(reply: HTTPReply, renamed: Mapping[str, str]) -> HTTPReply:
 
 
 def _calls(served: Served) -> Iterator[JSONObject]:
-    """Yield the calls in every choice of a completion, however odd it is; a response has none."""
+    """Yield the calls in every choice of a completion, whatever its form; a response has none."""
     choices = member(served, "choices")
     for choice in choices if isinstance(choices, list) else ():
         calls = member(member(choice, "message"), "tool_calls")

@@ -1,8 +1,8 @@
-"""What a writer is: how the kit plays the server of one API, the inverse of its wire.
+"""What a writer is: it acts as the server of one API, the inverse of its wire.
 
-Scripts, faults and responders know one notation alone, that of chat completions: a request comes to
-them in its words, and a reply is a completion. A writer turns the one into the other and back, so
-that each of them works on every API that has a writer.
+Scripts, faults and responders know only the form of chat completions: they get a request in this
+form, and return a completion. A writer translates both, so that they work on every API that has a
+writer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strictreply.core.tools import tools_of
 from strictreply.testing._wire import CHAT, EVENT_STREAM, HTTPReply, ServedError
 
 _BLANK_LINE = re.compile(r"(?<=\n\n)|(?<=\r\n\r\n)")
-# What a message, a choice and a call may have for a reply to say all of it.
+# The members of a message, a choice and a call that a reply can express completely.
 _OF_A_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "reasoning_content"})
 _OF_A_CHOICE = frozenset({"index", "message", "logprobs", "finish_reason"})
 _PROMISING = {"tool_calls", "function_call"}
@@ -30,40 +30,40 @@ _OF_A_FUNCTION = {"name", "arguments"}
 
 @dataclass(frozen=True, slots=True)
 class RequestTurn:
-    """One turn of a conversation, in no API's form."""
+    """One turn of a conversation, independent of the API."""
 
     role: str
-    """Who speaks: ``system``, ``user``, ``assistant`` or ``tool``."""
+    """The author: ``system``, ``user``, ``assistant`` or ``tool``."""
     text: str | None
-    """What is said; None for an assistant's turn without text."""
+    """The text; None for an assistant's turn without text."""
     calls: tuple[DraftCall, ...] = ()
-    """The calls of an assistant's turn, with the ids that replies of the kit gave them."""
+    """The calls of an assistant's turn, with the ids from the kit's replies."""
     call_id: object = None
-    """The id of the call whose result a tool's turn is."""
+    """The id of the call that a tool's turn answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """A reply that a script serves, in no API's form. Nothing of its draft need be right."""
+    """A reply of a script, independent of the API; any part of it may be wrong."""
 
     draft: Draft
-    """The text, the calls and the refusal; each member of a call may be anything."""
+    """The text, the calls and the refusal; each member of a call may have any value."""
     promised: bool = False
-    """Whether it ended to have a tool called."""
+    """Whether the reply ended with the announcement of a call."""
     ending: Code | None = None
-    """Why it is not whole, such as ``Code.REPLY_TRUNCATED``; None where it ended by itself."""
+    """Why the reply is incomplete, such as ``Code.REPLY_TRUNCATED``; None if it is complete."""
     thoughts: str | None = None
     """The thoughts of the model; None for none."""
     usage: tuple[int, int] | None = None
-    """The tokens of the prompt and of the reply; None where none are reported."""
+    """The tokens of the prompt and of the reply; None if they are not reported."""
     id: str = ""
-    """The id of the response; empty for none."""
+    """The id of the response; may be empty."""
     model: str = ""
-    """The model that answers; empty for none."""
+    """The name of the model; may be empty."""
 
 
 class BaseWriter(ABC):
-    """How the kit reads requests of an API, and writes what a script serves."""
+    """Reads the requests of an API, and writes the replies of a script."""
 
     stream_headers: Mapping[str, str] = EVENT_STREAM
     """The headers of a streamed response."""
@@ -72,14 +72,14 @@ class BaseWriter(ABC):
         self.wire: Wire = wire
 
     def refusal(self, body: JSONObject) -> ServedError | None:  # noqa: ARG002 - none by default
-        """Return why the server refuses the body of a request; None where it does not."""
+        """Return why the server refuses the body of a request; None if it does not."""
         return None
 
     @abstractmethod
     def asked(self, body: JSONObject) -> JSONObject:
-        """Return a request in the words of chat completions, as scripts know it.
+        """Return a request in the form of chat completions, which scripts use.
 
-        Raises ContractError for what no reply could honour.
+        Raises ContractError for a request that no reply can fit.
         """
 
     def is_streamed(self, body: JSONObject) -> bool:
@@ -88,59 +88,58 @@ class BaseWriter(ABC):
 
     @abstractmethod
     def written(self, served: JSON, body: JSONObject) -> JSON:
-        """Return the response to a request: a completion, or what is not one, in the API's form."""
+        """Return the response to a request in the API's form: a completion, or another value."""
 
     @abstractmethod
     def events(self, response: JSON, body: JSONObject) -> Iterable[JSON]:
-        """Take a response apart into the events of a stream, a text in several."""
+        """Split a response into the events of a stream; each text into several."""
 
     def stream(self, response: JSON, body: JSONObject) -> tuple[bytes, ...]:
-        """Write a response, or what is not one, as the bytes of a stream, event after event."""
+        """Write a response, or another value, as the bytes of a stream, one item per event."""
         events = map(self.wire.event_bytes, self.events(response, body))
         return tuple(filter(None, (*events, self.wire.end_bytes)))
 
     def over_http(self, reply: HTTPReply, body: JSONObject) -> HTTPReply:  # noqa: ARG002
-        """Return an HTTP response of a script as this API sends it: as it is, by default."""
+        """Return an HTTP response of a script as this API sends it; unchanged by default."""
         return reply
 
     def given_events(self, text: str) -> Iterator[bytes]:
-        """Cut a stream that a user gives into its events."""
+        """Split a stream that a user gives into its events."""
         return (piece.encode() for piece in _BLANK_LINE.split(text) if piece)
 
 
 class Writer(BaseWriter):
-    """How the kit plays the server of an API; derive from it, and give it to ``register_writer``.
+    """Acts as the server of an API; derive from it, and pass it to ``register_writer``.
 
-    It is the inverse of the API's ``Wire``: what that one writes is read here, and what that one
-    reads is written here. What is not a completion of one reply (chat's own envelope, spoiled) goes
-    out as it is.
+    It is the inverse of the API's ``Wire``: it reads what the wire writes, and writes what the wire
+    reads. Served values that are not a completion with one reply are sent unchanged.
     """
 
     def request(self, body: JSONObject) -> Request:
-        """Read the body of a request as the wire does, its tools as a contract takes them.
+        """Read the body of a request, with its tools as a contract declares them.
 
-        Raises ContractError for what no reply could honour.
+        Raises ContractError for a request that no reply can fit.
         """
         return self.wire.read(body)
 
     @abstractmethod
     def turns(self, request: Request) -> Iterable[RequestTurn]:
-        """Return the conversation of a request, with the instructions of the model first."""
+        """Return the conversation of a request, with the system instructions first."""
 
     @abstractmethod
     def response(self, reply: ModelReply, body: JSONObject) -> JSON:
-        """Write a reply as the response to a request. It may be malformed, and is to stay so."""
+        """Write a reply as the response to a request, unchanged even if it is malformed."""
 
     @abstractmethod
     def error(self, error: ServedError) -> tuple[int, JSON]:
         """Write an error as a status and a body."""
 
     def events(self, response: JSON, body: JSONObject) -> Iterable[JSON]:
-        """Take a response apart as the wire does what is left of an accepted one."""
+        """Split a response into events, like the wire does with the rest of an accepted one."""
         sent = self.wire.sent(bool(self.request(body).wants_usage))
         try:
             return list(sent.rest(response, None)) if isinstance(response, dict) else [response]
-        except (AttributeError, KeyError, TypeError):  # too spoiled to be taken apart
+        except (AttributeError, KeyError, TypeError):  # too malformed to be split
             return [response]
 
     def is_streamed(self, body: JSONObject) -> bool:
@@ -148,17 +147,17 @@ class Writer(BaseWriter):
         return self.request(body).is_stream
 
     def asked(self, body: JSONObject) -> JSONObject:
-        """Return a request in the words of chat completions."""
+        """Return a request in the form of chat completions."""
         request = self.request(body)
         return in_chat_words(request, self.turns(request))
 
     def written(self, served: JSON, body: JSONObject) -> JSON:
-        """Return the response to a request: of a reply in this API's form, of anything else it."""
+        """Return the response to a request: a reply in this API's form, other values unchanged."""
         reply = reply_in(served)
         return served if reply is None else self.response(reply, body)
 
     def over_http(self, reply: HTTPReply, body: JSONObject) -> HTTPReply:  # noqa: ARG002
-        """Return an HTTP response of a script: an error in this API's form, the others as is."""
+        """Return an HTTP response of a script: an error in this API's form, any other unchanged."""
         if reply.error is None:
             return reply
 
@@ -167,7 +166,7 @@ class Writer(BaseWriter):
 
 
 def in_chat_words(request: Request, turns: Iterable[RequestTurn]) -> JSONObject:
-    """Return a request of any API, with its conversation, in the words of chat completions."""
+    """Return a request of any API, with its conversation, in the form of chat completions."""
     tools: Any = request.given_tools
     wanted = request.format
     if isinstance(wanted, AnswerFormat):
@@ -188,8 +187,8 @@ def in_chat_words(request: Request, turns: Iterable[RequestTurn]) -> JSONObject:
 def reply_in(served: object) -> ModelReply | None:
     """Return the reply in a completion.
 
-    None for what is not one, and where its envelope or the form of its calls is not what the API
-    says: those faults are of chat completions alone.
+    None for another value, and if its envelope or the form of its calls is wrong: such faults exist
+    only in chat completions.
     """
     whole: Any = served
     match whole:

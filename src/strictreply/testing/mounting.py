@@ -1,7 +1,7 @@
-"""Serving in memory: transports for the HTTP library under the SDK, and what stands on them.
+"""Serve replies in memory: transports for the SDK's HTTP library, SDK clients, and a respx router.
 
-On the transports stand SDK clients and a respx router. Nothing sleeps: where a client would wait
-longer than its read timeout, the timeout is raised at once.
+Nothing sleeps: if a client would wait longer than its read timeout, the timeout is raised
+immediately.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
     from respx import MockRouter
 
-# What the interpreter audits: events with an address as second argument, or a name as the first.
+# Audit events of the interpreter: with an address as second argument, or a name as the first.
 _CONNECTS = {"socket.connect", "socket.sendto", "socket.sendmsg"}
 _LOOKS_UP = {"socket.getaddrinfo", "socket.gethostbyname"}
 _guards: list[ConnectionGuard] = []
@@ -38,22 +38,22 @@ _lock = Lock()
 
 
 class ConnectionGuard:
-    """Refuses connections of this process to hosts that are not allowed, until it is closed.
+    """Refuses connections of this process to other hosts than the allowed ones, until it is closed.
 
-    It sees what the interpreter audits (PEP 578): not the sockets of event loops or libraries
-    written in C, such as uvloop and curl, nor connections that were open before.
+    It sees what the interpreter audits (PEP 578). It does not see sockets of event loops or
+    libraries written in C, such as uvloop and curl, nor connections that were open before.
     """
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
         self.refused: RuntimeError | None = None
-        """The error of a refused connection; None while there was none."""
+        """The error of a refused connection; None if there was none."""
         with _lock:
             _hook()
             _guards.append(self)
 
     def close(self, *, quiet: bool = False) -> None:
-        """Let connections through again; RuntimeError, unless ``quiet``, when any was refused."""
+        """Allow connections again; raise RuntimeError, unless ``quiet``, if any was refused."""
         with _lock:
             if self in _guards:
                 _guards.remove(self)
@@ -74,7 +74,7 @@ class ConnectionGuard:
             raise error
 
 
-@cache  # an audit hook cannot be taken out again: one is enough
+@cache  # an audit hook cannot be removed, so there is only one
 def _hook() -> None:
     sys.addaudithook(_audited)
 
@@ -90,46 +90,47 @@ def _audited(event: str, args: tuple[object, ...]) -> None:
         host = host.decode("ascii", "replace")
 
     if isinstance(host, str):
-        for guard in tuple(_guards):  # another thread may close one meanwhile
+        for guard in tuple(_guards):  # another thread may close one in the meantime
             guard.check(host)
 
 
-# Known to no name server (RFC 2606): what is not mounted cannot get out.
+# No name server knows it (RFC 2606), so a request that is not mounted cannot leave the machine.
 _ORIGIN = "http://model.invalid"
 BASE_URL = f"{_ORIGIN}/v1"
 """The address of a client on an in-memory transport; no name server knows it."""
 _DEFAULTS: dict[str, Any] = {"api_key": "made-up", "base_url": BASE_URL, "max_retries": 0}
 MAX_ENDLESS_BYTES = 20_000_000
-"""How many bytes of an endless body are served from memory: more than strictreply reads."""
+"""How many bytes of an endless body are served in memory: more than strictreply reads."""
 _SIGNATURE = signature(Completions.create)
 
 
 def openai_client(responder: Responder, **options: Any) -> openai.OpenAI:
-    """Make a real SDK client that a responder answers in memory.
+    """Return a real ``openai.OpenAI`` whose requests ``responder`` answers in memory.
 
-    It does not retry unless ``options`` say so.
+    ``options`` are those of the SDK's client; ``max_retries`` is 0 by default.
     """
     http_client = openai.DefaultHttpxClient(transport=transport(responder))
     return openai.OpenAI(**_DEFAULTS | options, http_client=http_client)
 
 
 def async_openai_client(responder: Responder, **options: Any) -> openai.AsyncOpenAI:
-    """Make the async twin of :func:`openai_client`."""
+    """Return a real ``openai.AsyncOpenAI``, like :func:`openai_client`."""
     http_client = openai.DefaultAsyncHttpxClient(transport=transport(responder))
     return openai.AsyncOpenAI(**_DEFAULTS | options, http_client=http_client)
 
 
 def anthropic_client(responder: Responder, **options: Any) -> Anthropic:
-    """Make a real ``anthropic.Anthropic`` that a responder answers in memory.
+    """Return a real ``anthropic.Anthropic`` whose requests ``responder`` answers in memory.
 
-    It does not retry unless ``options`` say so. Raises ImportError without the SDK.
+    ``options`` are those of the SDK's client; ``max_retries`` is 0 by default. Raises ImportError
+    without the SDK.
     """
     client = _anthropic_client("Anthropic", "DefaultHttpxClient", responder, options)
     return cast("Anthropic", client)
 
 
 def async_anthropic_client(responder: Responder, **options: Any) -> AsyncAnthropic:
-    """Make the async twin of :func:`anthropic_client`."""
+    """Return a real ``anthropic.AsyncAnthropic``, like :func:`anthropic_client`."""
     client = _anthropic_client("AsyncAnthropic", "DefaultAsyncHttpxClient", responder, options)
     return cast("AsyncAnthropic", client)
 
@@ -143,13 +144,16 @@ def _anthropic_client(name: str, http: str, responder: Responder, options: Any) 
 
 
 def transport(responder: Responder, *, library: ModuleType | None = None) -> Any:
-    """Make a ``MockTransport`` of an HTTP library, for its sync and async clients.
+    """Return a ``MockTransport`` of an HTTP library, for its sync and async clients.
 
-    It answers what a loopback server would serve. ``library`` is ``httpx`` or ``httpx2``; None
-    takes the one under the installed openai SDK. Broken connections become the library's own
-    exceptions, before the response or in the middle of its body: ``ReadTimeout`` where nothing
-    comes within the request's read timeout, ``ReadError`` for a reset, ``RemoteProtocolError`` for
-    what is not HTTP, or is cut.
+    It serves the same responses as a loopback server.
+
+    - ``responder`` answers the requests, for example a :class:`ScriptedModel`.
+    - ``library`` is ``httpx`` or ``httpx2``; None means the library of the installed openai SDK.
+
+    Broken connections raise the library's own exceptions, before the response or in the middle of
+    its body: ``ReadTimeout`` when nothing arrives within the request's read timeout, ``ReadError``
+    for a reset, ``RemoteProtocolError`` for a response that is cut off or not HTTP.
     """
     http: Any = library or library_of(openai.DefaultHttpxClient)
     return http.MockTransport(partial(_response, http, responder))
@@ -158,15 +162,19 @@ def transport(responder: Responder, *, library: ModuleType | None = None) -> Any
 def respx_router(
     responder: Responder, *, base_url: str = BASE_URL, allowed_hosts: Collection[str] = ()
 ) -> MockRouter:
-    """Make a respx router that answers every request below ``base_url``.
+    """Return a respx router that answers every request below ``base_url``.
 
-    The router is a context manager and a decorator.
+    The router is a context manager and a decorator. respx patches httpx only: pass
+    ``http_client=httpx.Client()`` to openai 3.
 
-    respx patches httpx only: give openai 3 ``http_client=httpx.Client()``. While the router is on,
-    a connection of this process to any host but the ``allowed_hosts`` (``"127.0.0.1"`` for a
-    database) is refused before a name is looked up, with a RuntimeError that the end of the router
-    raises again, should the app have caught it. Unix sockets stay open, and so do those of
-    libraries written in C. Raises ImportError when respx is not installed.
+    - ``responder`` answers the requests, for example a :class:`ScriptedModel`.
+    - ``base_url`` is the address of the API.
+    - ``allowed_hosts`` may be connected to, such as ``"127.0.0.1"`` for a database.
+
+    While the router is active, a connection of this process to another host is refused before its
+    name is looked up. The RuntimeError is raised again when the router ends, in case the app caught
+    it. Unix sockets and sockets of libraries written in C are not refused. Raises ImportError when
+    respx is not installed.
     """
     try:
         import respx  # noqa: PLC0415 - an extra
@@ -176,7 +184,7 @@ def respx_router(
     http = import_module("httpx")
 
     class GuardedRouter(respx.MockRouter):
-        """Refuses connections while it is on."""
+        """Refuses connections while it is active."""
 
         def start(self) -> None:
             self._guard = ConnectionGuard(frozenset(allowed_hosts))
@@ -192,7 +200,7 @@ def respx_router(
 
 
 def library_of(client: object) -> ModuleType:
-    """Return the library of a client or a class of clients, ``httpx`` or ``httpx2``.
+    """Return the HTTP library of a client or of a class of clients: ``httpx`` or ``httpx2``.
 
     Raises TypeError for another client.
     """
@@ -219,9 +227,9 @@ def _response(http: ModuleType, responder: Responder, request: Any) -> Any:
 
 
 class _Inbound:
-    """A response on its way in, as the stream of its body.
+    """A response in transit, as the stream of its body.
 
-    Its bytes go through h11; errors are the library's.
+    Its bytes are parsed by h11; errors are the library's.
     """
 
     def __init__(self, http: Any, request: Any, reply: HTTPReply) -> None:
@@ -256,7 +264,7 @@ class _Inbound:
         return event
 
     def _receive(self) -> None:
-        """Take the next part; after the last one end the connection as a server does."""
+        """Take the next part; after the last one end the connection like a server."""
         waited = 0.0
         for part in self._wire:
             if isinstance(part, bytes):
@@ -271,7 +279,7 @@ class _Inbound:
             case WireEnding.RESET:
                 raise self._http.ReadError("the connection was reset", request=self._request)
             case WireEnding.CUT if self._connection.their_state is h11.SEND_RESPONSE:
-                message = "Server disconnected without sending a response."  # httpcore's words
+                message = "Server disconnected without sending a response."  # the text of httpcore
                 raise self._http.RemoteProtocolError(message, request=self._request)
             case WireEnding.CUT:
                 self._connection.receive_data(b"")
@@ -280,7 +288,7 @@ class _Inbound:
 
 
 class _ClientOfResponder:
-    """What the sync and the async client without HTTP have in common.
+    """The common part of the sync and the async client without HTTP.
 
     They differ in ``_create`` and ``_client``.
     """
@@ -295,7 +303,7 @@ class _ClientOfResponder:
         self.responses: SimpleNamespace = SimpleNamespace(create=self._create_response)
 
     def with_options(self, **options: object) -> Self:  # noqa: ARG002 - the SDK's signature
-        """Return the client itself: it has no connection to set up, and retries nothing."""
+        """Return the client itself: it has no connection to configure, and does not retry."""
         return self
 
     def _create_response(self, **options: object) -> object:
@@ -304,12 +312,12 @@ class _ClientOfResponder:
     def _answered(self, keywords: JSONObject) -> object:
         """Return what the SDK's ``create`` returns.
 
-        Only what takes HTTP to say passes through a client.
+        Only replies that need HTTP pass through a client.
         """
-        # TypeError for a keyword that the SDK's method does not take.
+        # TypeError for a keyword that the SDK's method does not have.
         _SIGNATURE.bind(None, **keywords)
 
-        # The body that the SDK would send; TypeError when a value of it is not JSON.
+        # The body that the SDK would send; TypeError when a value is not JSON.
         given = {
             name: value
             for name, value in keywords.items()
@@ -321,21 +329,21 @@ class _ClientOfResponder:
         if isinstance(served, HTTPReply) or keywords.get("stream"):
             return self._client(lambda _: served).chat.completions.create(**keywords)
 
-        # As the SDK builds it of a body: its own object without any check, or the value where it is
-        # not an object.
+        # As the SDK builds it from a body: its own object without checks, or the value if it is not
+        # an object.
         build: Any = ChatCompletion.construct
         return build(**served) if isinstance(served, dict) else served
 
 
 class ScriptedClient(_ClientOfResponder):
-    """A client for code that needs no more of one than ``create``, of either API.
+    """A client for code that only calls ``create``.
 
     It also works under ``strictreply.wrap``.
 
-    It returns what the SDK returns: a ``ChatCompletion``, built as leniently, so that faults
-    survive. Streams, errors and broken connections, which take HTTP, come from the SDK itself over
-    :func:`transport`, without a retry; where more of the SDK is needed, :func:`openai_client` makes
-    a real client on an in-memory transport.
+    It returns what the SDK returns: a ``ChatCompletion``, built without checks, so that faults are
+    kept. Streams, errors and broken connections need HTTP; they come from the SDK itself on
+    :func:`transport`, without retries. For code that needs more of the SDK, :func:`openai_client`
+    makes a real client on an in-memory transport.
     """
 
     _client = staticmethod(openai_client)
@@ -345,7 +353,7 @@ class ScriptedClient(_ClientOfResponder):
 
 
 class AsyncScriptedClient(_ClientOfResponder):
-    """The async twin of :class:`ScriptedClient`."""
+    """A client like :class:`ScriptedClient` for async code."""
 
     _client = staticmethod(async_openai_client)
 

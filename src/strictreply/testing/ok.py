@@ -1,6 +1,6 @@
-"""Good replies, for the steps of a script that nothing is wrong with.
+"""Good replies, as steps of a script.
 
-Each is proved to pass the strict gate.
+Each is checked to pass a strict contract.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from strictreply.testing._wire import assistant, completion, native_call
 def reply(
     tool: object = None, *, place: ReplyPlace = "call", args: Any = None, after: Step | None = None
 ) -> Step:
-    """Return the good reply that faults of the same arguments are made on.
+    """Return a good reply: a call of a tool, or an answer.
 
-    See :class:`Target` for the arguments.
+    - ``tool`` is a function, a model, a definition, or the type of an answer.
+    - ``place`` is where the reply is written; ``"json"`` makes a structured answer.
+    - ``args`` are the arguments or the answer; None for an example made from the schema.
+    - ``after`` is served instead when a request ends with the result of this call, so that a tool
+      loop ends: ``ok.reply(search, after=ok.answer())``. None serves the call again.
 
-    ``after`` is what is served in its place once the result of the call is there, so that a loop
-    over tools comes to an end: ``ok.reply(search, after=ok.answer())``. None serves the call again.
-
-    Raises ValueError when the arguments do not fit, or no example that does could be made.
+    Raises ValueError when the arguments do not fit, or when no example can be made.
     """
     target = Target.of(tool, place=place, args=args)
     words = [] if after is None else [f"after={after.source}"]
@@ -37,15 +38,16 @@ def reply(
 def call(tool: object, /, **args: Any) -> Step:
     """Call one tool with these arguments.
 
-    Without arguments it is called with example ones. Raises ValueError when they do not fit.
+    ``tool`` is a function, a model or a definition. Without ``args`` they are an example made from
+    the schema. Raises ValueError when they do not fit the schema.
     """
     return _called("call", tool, "call", args)
 
 
 def calls(*steps: Step) -> Step:
-    """Put several calls into one reply, each made by :func:`call`.
+    """Put several calls into one reply.
 
-    Raises ValueError for other steps, and when there are none.
+    ``steps`` are calls made by :func:`call`. Raises ValueError for other steps, and without steps.
     """
     made: list[tuple[JSON, JSON]] = []
     for step in steps:
@@ -67,10 +69,10 @@ def calls(*steps: Step) -> Step:
 
 
 def answer(value: object = PROSE) -> Step:
-    """Answer with a text, or with JSON when the value is not a text.
+    """Answer with a text, or with JSON if the value is not a text.
 
-    The value of a JSON answer is a JSON value, a model's instance or a dataclass. Raises ValueError
-    for a blank text, and for what JSON cannot say.
+    ``value`` is a text, a JSON value, an instance of a model, or a dataclass. Raises ValueError for
+    a blank text, and for a value that JSON cannot express.
     """
     given = to_jsonable_python(value)
     if isinstance(given, str):
@@ -82,12 +84,12 @@ def answer(value: object = PROSE) -> Step:
 
 
 def action(name: str, /, **members: Any) -> Step:
-    """Let an agent ask for an action, such as ``action("invoke_agent", action_input="writer")``.
+    """Choose an agent's action, such as ``action("invoke_agent", action_input="writer")``.
 
-    The actions are those of ``strictreply.coordination``. Raises ValueError for an action that is
-    not one of them, and for members that it does not have.
+    ``name`` is one of the actions of ``strictreply.coordination``; ``members`` are its other
+    members. Raises ValueError for an unknown action or a wrong member.
     """
-    # only for those who coordinate agents
+    # only programs that coordinate agents need it
     from strictreply.coordination import ActionType  # noqa: PLC0415
 
     if name not in set(ActionType):
@@ -101,9 +103,9 @@ def action(name: str, /, **members: Any) -> Step:
 
 
 def union(tool: object, /, **args: object) -> Step:
-    """Call one tool in the text channel: the JSON union in the content.
+    """Call one tool in the text channel: the content is the JSON union.
 
-    Otherwise it is the same as :func:`call`.
+    The parameters and errors are those of :func:`call`.
     """
     return _called("union", tool, "union", args)
 
@@ -115,7 +117,7 @@ def _called(name: str, tool: object, place: ReplyPlace, args: dict[str, Any]) ->
 
 
 def _proved(name: str, target: Target, words: str) -> Step:
-    """Make the step of a reply that passes the strict gate; ValueError where it does not."""
+    """Make a step whose reply passes a strict contract; raise ValueError if it does not pass."""
     verdict = target.contract.check(target.clean)
     if isinstance(verdict, Invalid):
         source = "the example; give args="

@@ -1,7 +1,7 @@
 """The pytest plugin: three fixtures, and the mark ``malformed``.
 
-The fixtures are ``llm``, ``llm_server`` and ``no_backoff``. The plugin is loaded into every test
-run where strictreply is installed: nothing heavy is imported before a fixture is used.
+The fixtures are ``llm``, ``llm_server`` and ``no_backoff``. pytest loads the plugin in every test
+run where strictreply is installed, so nothing heavy is imported before a fixture is used.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 MARK = "malformed"
 _SCRIPT = "llm_script"
-# The attributes of a run's report that xdist brings over: its test, and of a failed one the harm,
-# the cause's key and words, the code and the place, as texts.
+# The attributes of a test's report that xdist transfers, as texts: the test, and for a failure the
+# harm, the cause's key and words, the code and the place.
 _RAN = "strictreply_ran"
 _FOUND = "strictreply_found"
 _USED: pytest.StashKey[Any] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that reports every malformed reply by itself."""
+    """Add the option that reports every malformed reply separately."""
     parser.getgroup("strictreply").addoption(
         "--malformed",
         choices=["causes", "all"],
@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark, and the summary where the reports of all workers come together."""
+    """Register the mark, and the summary in the process that collects all workers' reports."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Summary(config), "strictreply-summary")
     config.addinivalue_line(
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a marked test once per fault.
 
-    Several marks, also those of its class and module, add up.
+    Several marks add up, also those of its class and module.
     """
     marks = list(metafunc.definition.iter_markers(MARK))
     if not marks:
@@ -82,7 +82,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def llm_script(request: pytest.FixtureRequest) -> object:
-    """What the mark ``malformed`` scripts for this run of the test; None without the mark."""
+    """The script of this run of a test with the mark ``malformed``; None without the mark."""
     return getattr(request, "param", None)
 
 
@@ -90,7 +90,7 @@ def llm_script(request: pytest.FixtureRequest) -> object:
 def llm(request: pytest.FixtureRequest, llm_script: Any) -> ScriptedModel:
     """A model that follows the script you give it with ``llm.script(…)``.
 
-    It remembers what it was asked.
+    It records every request.
     """
     from strictreply.testing._scripts import ScriptedModel  # noqa: PLC0415
 
@@ -104,7 +104,7 @@ def llm(request: pytest.FixtureRequest, llm_script: Any) -> ScriptedModel:
 
 @pytest.fixture
 def llm_server(llm: ScriptedModel) -> Iterator[LoopbackServer]:
-    """The script of ``llm`` on a loopback server.
+    """A loopback server that serves the script of ``llm``.
 
     Point your app's base URL to ``llm_server.base_url``.
     """
@@ -114,7 +114,7 @@ def llm_server(llm: ScriptedModel) -> Iterator[LoopbackServer]:
 
 @pytest.fixture
 def no_backoff() -> Iterator[None]:
-    """Let retries come at once; see :func:`strictreply.testing.no_backoff`."""
+    """Make retries without waiting; see :func:`strictreply.testing.no_backoff`."""
     from strictreply.testing._probing.client_verdicts import no_backoff as at_once  # noqa: PLC0415
 
     with at_once():
@@ -125,10 +125,9 @@ def no_backoff() -> Iterator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the script, what was served, a reproduction and the cause to a failed test's report.
+    """Add the script, the served reply, a reproduction and the cause to a failed test's report.
 
-    A test whose app had to be ended in an endless loop has failed, whatever became of the loop's
-    end in the app.
+    A test whose app was ended in an endless loop has failed, even if the app caught the error.
     """
     report = yield
     model = item.stash.get(_USED, None)
@@ -158,8 +157,8 @@ def pytest_runtest_makereport(
 class _Summary:
     """Sums up the runs of marked tests; reports one failure for each cause, and counts the others.
 
-    Failures of a marked test have the same cause when one change would fix them; the first of them
-    is the worst, and is reported. With ``--malformed=all`` each failure is reported.
+    Failures of a test have the same cause when one change would fix them; the first of them is the
+    worst, and is reported. ``--malformed=all`` reports each failure.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -171,7 +170,7 @@ class _Summary:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
-        """Make a further failure of the same cause a skipped test that names the first."""
+        """Turn a further failure of the same cause into a skipped test that names the first."""
         test = str(vars(report).get(_RAN, ""))
         if test:
             self._ran.append(test)
@@ -193,13 +192,13 @@ class _Summary:
         return (yield)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Count such a test apart."""
+        """Count such a test separately."""
         if report.skipped and _FOUND in vars(report):
             return "same cause", "=", "SAME CAUSE"
         return None
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print what was run, the causes of failures, and how to run the first one again."""
+        """Print the number of runs, the causes of failures, and the command for the first one."""
         if not self._ran:
             return
 
@@ -214,7 +213,7 @@ class _Summary:
         causes = causes_of(
             FailedRun(nodeid, Harm(harm), *rest) for nodeid, (harm, *rest) in self._found.items()
         )
-        # of one failure the summary says all, and running it again leaves the report of the others
+        # for one failure the summary is complete, and running it again keeps the earlier report
         path = self._report_path() if len(self._found) > 1 else None
         if path is not None:
             path.write_text(whole_report(causes), encoding="utf-8")
@@ -224,7 +223,7 @@ class _Summary:
             terminalreporter.line(line)
 
     def _report_path(self) -> Path | None:
-        """Return the file of the whole report, in pytest's cache; None where there is no cache."""
+        """Return the file of the whole report, in pytest's cache; None if there is no cache."""
         cache: pytest.Cache | None = getattr(self._config, "cache", None)
         return cache.mkdir("strictreply") / "malformed.txt" if cache is not None else None
 

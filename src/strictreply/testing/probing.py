@@ -1,6 +1,7 @@
-"""The probe of an app: rehearse, choose the faults, and run the app with each.
+"""The probe of an app: rehearse with good replies, choose the faults, and run the app with each.
 
-It is run once with nothing but the fault, and once more to see whether it recovers.
+Each fault is served to two runs: to every request, then only to the first request to see whether
+the app recovers.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from strictreply.testing.survival import OUTCOMES, ProbeOutcome, ProbeRun, Repor
 
 __all__ = ["REPORT_FORMS", "Probe"]
 
-# So many requests of a run that ends by its timeout are not a hang: the app went on asking.
+# A run with so many requests at its timeout is a loop, not a hang.
 MIN_LOOP = 10
-MAX_IDLE = 8  # requests of the run with mere words, which an app may repeat without end
+MAX_IDLE = 8  # requests of the run with plain text, which an app may repeat without end
 
 
 def _calls_nothing(served: Served, demand: Demand) -> bool:
-    """Report whether a job that needs a tool is served no call of any.
+    """Report whether a job that needs a tool gets a reply without a call.
 
     Then no tool can run with good arguments.
     """
@@ -56,7 +57,7 @@ def _calls_nothing(served: Served, demand: Demand) -> bool:
 
 
 def _quoted(served: Served) -> str:
-    """Return the text of what is served, in which a name stands in its quotes however escaped."""
+    """Return the text of a reply, in which each name has quotes, escaped or not."""
     if isinstance(served, HTTPReply):
         text = served.body.decode("latin-1")
     else:
@@ -67,40 +68,45 @@ def _quoted(served: Served) -> str:
 
 @dataclass(slots=True)
 class Probe:
-    """One probe of one app; :meth:`report` returns at any time what was found so far."""
+    """One probe of one app.
+
+    The parameters after ``connect`` are keywords. :meth:`report` returns the results so far at any
+    time.
+    """
 
     name: str
     """Name of the app in the report."""
     connect: Connect
-    """Starts the app: of ``subjects.as_process`` or ``subjects.as_service``."""
+    """Starts the app: from ``subjects.as_process`` or ``subjects.as_service``."""
     _: KW_ONLY
-    """All that follows is given by keyword."""
+    """All further parameters are keywords."""
     tools: Sequence[object] = ()
-    """Tools that only the app's prompt names."""
+    """Tools that only the app's prompt describes."""
     answer: object = None
-    """The kind of answer that only the prompt names; None for none."""
+    """The type of answer that only the prompt describes; None for none."""
     good: JSON = None
-    """Good arguments of the first tool, or a good answer; None to make them from the schema."""
+    """Good arguments of the first tool, or a good answer; None for examples made from the schema.
+    """
     kinds: Collection[Kind] = ()
     """Kinds of the faults to try; empty for all."""
     faults: Collection[str] = ()
     """Names of the faults to try; empty for all."""
     handlers: Collection[str] = ()
-    """Functions that act on a call, beside those of a tool's name."""
+    """Functions that act on a call, in addition to those with a tool's name."""
     timeout: float = 10.0
     """Seconds after which a run counts as hung."""
     max_requests: int = MAX_REQUESTS
-    """Requests after which a run is ended as an endless loop."""
+    """Number of requests after which a run is ended as an endless loop."""
     jobs: int = 2
-    """Number of runs side by side."""
+    """Number of parallel runs."""
     port: int = 0
     """Port of the served model; 0 for a free one."""
     _started: datetime = field(default_factory=partial(datetime.now, UTC), init=False)
-    """When the probe began, for the report."""
+    """Time when the probe began."""
     _started_at: float = field(default_factory=time.monotonic, init=False)
     """Monotonic seconds at the beginning."""
     _rehearsal: Rehearsal | None = field(default=None, init=False)
-    """What good replies led to; None until then."""
+    """The results with good replies; None before."""
     _order: list[str] = field(default_factory=list[str], init=False)
     """Sources of the planned faults, in order."""
     _runs: list[ProbeRun] = field(default_factory=list[ProbeRun], init=False)
@@ -120,13 +126,15 @@ class Probe:
     ) -> Report:
         """Probe the app, and return the report.
 
-        ``on_plan`` gets what the app asks for, in words, and the number of faults to try;
-        ``on_run`` gets each run at its end. Raises Unusable when good replies do not work, or a
-        fault of ``faults`` does not apply.
+        - ``on_plan`` is called with the app's expected replies, in words, and the number of faults.
+        - ``on_run`` is called with each run at its end.
+
+        Raises Unusable when the app fails with good replies, or when a fault of ``faults`` cannot
+        be served to it.
         """
 
         async def probed() -> Report | KeyboardInterrupt | SystemExit:
-            # What ends the program is returned: asyncio would keep it, unretrieved, with this task.
+            # An exception that ends the program is returned: asyncio would keep it with this task.
             try:
                 return self._reported(await self._probed(on_plan, on_run))
             except (KeyboardInterrupt, SystemExit) as error:
@@ -175,13 +183,13 @@ class Probe:
                     for stage in stages[: len(trials)]:
                         group.create_task(work(stage))
             except BaseExceptionGroup as several:
-                # One is enough to say that the app does not start again.
+                # One such run is enough to see that the app does not start again.
                 raise several.exceptions[0] from None
 
             return rehearsal
 
     def report(self) -> Report | None:
-        """Return what was found so far, in the catalogue's order.
+        """Return the results so far, in the catalogue's order.
 
         None before the rehearsal is over.
         """
@@ -202,7 +210,8 @@ class Probe:
     def _settled(self) -> Iterator[ProbeRun]:
         """Yield the runs.
 
-        A run that returned what the app returns when no tool can have run, ran none either.
+        A run with the result that the app returns when no tool can have run counts as without a
+        tool.
         """
         without = ProbeOutcome.ANSWERED_WITHOUT_TOOL
         toolless = (run for run in self._runs if run.outcome is without)
@@ -217,9 +226,9 @@ class Probe:
     async def _seen(
         self, stage: ProbeStage, trials: Sequence[ProbeTrial], rehearsal: Rehearsal
     ) -> Rehearsal:
-        """Learn what the app does with the good reply of each target, and with mere words.
+        """Learn what the app does with the good reply of each target, and with plain text.
 
-        Raises Unusable when none of the ``handlers`` that the user named ran.
+        Raises Unusable when none of the ``handlers`` ran.
         """
         watched = self._watched(rehearsal)
         idle = ScriptedModel(then=Step("idle", Target.of().clean, ""), max_requests=MAX_IDLE)
@@ -243,9 +252,9 @@ class Probe:
         return [*(tool.name for tool in rehearsal.demand.callable_tools), *self.handlers]
 
     async def _tried(self, stage: ProbeStage, trial: ProbeTrial, rehearsal: Rehearsal) -> ProbeRun:
-        """Serve one fault for every request of a run, then for the first one of another run.
+        """Serve a fault to every request of a run, then to the first request of another run.
 
-        The second run is left out when the app asked only once.
+        The second run is left out when the app sent only one request.
         """
         good = rehearsal.good
         always = ScriptedModel(then=trial.fault, max_requests=self.max_requests)
@@ -254,7 +263,7 @@ class Probe:
 
         def until_read(request: JSONObject) -> Served:
             served = always(request)
-            # the call that was meant has run, and its result wants another reply
+            # the intended call has run, and its result needs another reply
             if trial.has_one_meaning and last_results(request):
                 return ids.fresh(Demand(request, self._hints).good(), request)
             return served
@@ -278,7 +287,7 @@ class Probe:
     def _then_good(self, once: ScriptedModel, *, is_fault: bool = True) -> Responder:
         """Serve a script of one step, and good replies to all further requests.
 
-        Behind a fault the first of them is a call, whatever the request answers.
+        After a fault the first good reply is a call, whatever the request contains.
         """
         ids = CallIds()
 
@@ -295,7 +304,7 @@ class Probe:
 def _run_of(
     trial: ProbeTrial, behaviour: Behaviour, models: Sequence[ScriptedModel], rehearsal: Rehearsal
 ) -> ProbeRun:
-    """Judge how a run ended, and what the app's client did on the way, where that harms more."""
+    """Judge how a run ended; harm that the client did on the way counts if it is worse."""
     asked = models[0].requests
     calls_nothing = _calls_nothing(trial.fault.served, rehearsal.demand)
     echoes = [(number, role) for model in models for number, role, _ in model.echoes()]
@@ -338,14 +347,14 @@ def _run_of(
     return replace(run, outcome=outcome, detail=f"{words}; then {detail}", verdict=verdict)
 
 
-# What an app does that uses nothing of a reply, as far as its result says.
+# The outcomes of an app that does not use the reply, as far as its result shows.
 _REFUSED = {ProbeOutcome.CLEAN, ProbeOutcome.NOTHING}
 
 
 def _acts_on(trial: ProbeTrial, rehearsal: Rehearsal) -> list[Acts]:
-    """Return what the app does with good replies of the tools that a fault's reply names.
+    """Return the functions that run for good replies of the tools that a faulty reply names.
 
-    Always with that of the tool whose good reply was spoiled.
+    Those of the tool whose good reply was made faulty are always included.
     """
     quoted = _quoted(trial.fault.served)
     named = {tool.name for tool in rehearsal.demand.callable_tools if f'"{tool.name}"' in quoted}
@@ -358,4 +367,4 @@ REPORT_FORMS: Mapping[str, Callable[[Report], str]] = {
     "junit": junit_xml,
     "html": report_page,
 }
-"""Writes a report in each form: JSON, JUnit XML, and one HTML page."""
+"""Functions that write a report in each form: JSON, JUnit XML, and one HTML page."""

@@ -1,8 +1,8 @@
-"""Recorded replies judged offline: counts by tool, model and issue code, and the first examples.
+"""Validate recorded replies offline: counts by tool, model and issue code, and examples.
 
-A line is a chat completion or a response, a request and its response side by side, as
+A line is a chat completion or a response, a request with its response as
 ``strictreply.testing.record`` writes them, or a record with ``mode``, ``tools`` and ``reply``. A
-line of a :class:`strictreply.Ledger` has its verdict in it, and is not judged again.
+line of a :class:`strictreply.Ledger` already has its verdict, which is not judged again.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ __all__ = [
 
 MAX_SHOWN_CHARS = 800  # of a reply
 
-# Of all files together: smaller ones are judged here, as another process needs a second to begin.
+# Total size of all files. Smaller ones are judged in this process, because another one needs a
+# second to start.
 MIN_SHARED_BYTES = 8_000_000
-_BATCH = 200  # lines that go to a worker at once
-_WAITING = 2  # batches that wait for each worker, so that a file is not read far ahead
+_BATCH = 200  # lines that a worker gets together
+_WAITING = 2  # batches in the queue of each worker, so that the file is not read far ahead
 
-# The tools, or a function that returns them, which other processes can load by its name.
+# The tools, or a function that returns them, which other processes can import by its name.
 Tools: TypeAlias = Sequence[object] | Callable[[], Sequence[object]]
 
 
@@ -68,15 +69,20 @@ def check_files(
     into: ReplyTally | None = None,
     on_line: Callable[[Path, int], object] = lambda _path, _position: None,
 ) -> ReplyTally:
-    """Judge every recorded reply in JSONL files, ``.gz`` too, ``-`` for stdin; return the counts.
+    """Validate every recorded reply in JSONL files, and return the counts.
 
-    A reply is judged by the tools of its request, or by ``tools`` where that names none; a line of
-    a ledger counts as what it says. Large
-    files are judged by ``jobs`` processes; ``tools`` is then what can be pickled, or a function
-    that returns them. ``samples`` keeps the first replies of each cause, for :func:`check_page`.
-    ``into`` is counted into, and has what was read so far when this is interrupted; ``on_line``
-    gets the file and the position in it. Raises ContractError for a wrong tool, OSError for a file
-    that is not there.
+    A reply is judged by the tools of its request; a line of a ledger counts with its recorded
+    verdict.
+
+    - ``files`` are paths; ``.gz`` is decompressed, and ``-`` is stdin.
+    - ``tools`` are used for lines without tools. With several processes they must be picklable, or
+      a function that returns them.
+    - ``jobs`` is the number of processes for large files.
+    - ``samples`` keeps the first replies of each cause, for :func:`check_page`.
+    - ``into`` gets the counts; if this is interrupted, it has those so far. None makes a new one.
+    - ``on_line`` is called with the file and the position in it.
+
+    Raises ContractError for a wrong tool, and OSError for a missing file.
     """
     tally = ReplyTally() if into is None else into
     with closing(_judged(files, LineJudge(tools, samples), jobs, tally, on_line)) as found:
@@ -88,7 +94,7 @@ def check_files(
 
 
 class LineJudge:
-    """Judges line after line by ``tools``; with ``samples`` it keeps the first of each cause."""
+    """Judges lines by ``tools``; with ``samples`` it keeps the first ones of each cause."""
 
     def __init__(self, tools: Tools, samples: bool) -> None:
         self.settings: tuple[Tools, bool] = (tools, samples)
@@ -97,7 +103,7 @@ class LineJudge:
         self._met: Counter[ReplyCause] = Counter()
 
     def judge(self, number: int, line: bytes) -> JudgedLine:
-        """Judge one line; that of a ledger has its verdict."""
+        """Judge one line; the line of a ledger has its verdict."""
         entry = read_entry(line)
         if isinstance(entry, str):
             return JudgedLine(number, reason=entry)
@@ -131,7 +137,7 @@ class LineJudge:
         return found._replace(excerpt=(reply, ""))
 
     def _is_sample(self, found: JudgedLine) -> bool:
-        """Return whether a line is one of the first of its cause that are kept."""
+        """Return whether a line is one of the first of its cause, which are kept."""
         if not found.issues or not self.settings[1] or len(self._met) >= MAX_CAUSES:
             return False
 
@@ -140,9 +146,9 @@ class LineJudge:
 
 
 def _asked_next(judged: RecordedVerdict) -> str:
-    """Return the correction that a guarded client would have sent.
+    """Return the correction that a wrapped client would have sent.
 
-    It is empty where the client would not ask again.
+    It is empty if the client would not retry.
     """
     recording = judged.recording
     messages = [{"role": "user", "content": "…"}]
@@ -164,7 +170,7 @@ def _judged(
     tally: ReplyTally,
     on_line: Callable[[Path, int], object],
 ) -> Generator[tuple[Path, JudgedLine], None, None]:
-    """Judge file after file; a damaged file is reported where it breaks."""
+    """Judge the files in order; a damaged file is reported with the place of the damage."""
     sizes = [None if path == STDIN else path.stat().st_size for path in files]
 
     with ExitStack() as stack:
@@ -195,7 +201,7 @@ def _judged(
                 tally.empty.append(str(path))
 
 
-# What was found in a line, and how far its file had been read.
+# The result of a line, and the position in its file.
 Found: TypeAlias = tuple[JudgedLine, int]
 
 
@@ -206,7 +212,7 @@ def _judged_here(judge: LineJudge, lines: Iterator[Line]) -> Iterator[Found]:
 def _judged_by_workers(
     pool: ProcessPoolExecutor, most: int, lines: Iterator[Line]
 ) -> Iterator[Found]:
-    """Judge lines in their order, holding at most as many batches."""
+    """Judge lines in order, with at most ``most`` batches in memory."""
     waiting: deque[Future[list[Found]]] = deque()
     try:
         while batch := list(islice(lines, _BATCH)):
@@ -214,17 +220,17 @@ def _judged_by_workers(
             if len(waiting) > most:
                 yield from waiting.popleft().result()
     finally:
-        # what was read before a damaged place is reported before it
+        # lines before a damaged place are reported before the damage
         if not isinstance(sys.exception(), GeneratorExit | KeyboardInterrupt):
             while waiting:
                 yield from waiting.popleft().result()
 
 
-_own: list[LineJudge] = []  # the judge of a worker process
+_own: list[LineJudge] = []  # the judge of this worker process
 
 
 def _begin(tools: Tools, samples: bool) -> None:
-    # Ctrl-C is for the process that shows what was counted
+    # Ctrl-C is handled by the process that prints the counts
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore", ContractWarning)
     _own.append(LineJudge(tools, samples))

@@ -26,7 +26,7 @@ _STYLE = (
 
 
 def recovery_chart(report: MeasureReport) -> str:
-    """Draw the share of bad replies that each style fixed, by task, as SVG text.
+    """Return a chart of the share of bad replies that each style fixed, by task, as SVG text.
 
     A line across a bar is the Wilson interval at 95 %.
     """
@@ -36,7 +36,7 @@ def recovery_chart(report: MeasureReport) -> str:
 
 
 def recovery_page(report: MeasureReport) -> str:
-    """Write a report as one HTML page that loads nothing from elsewhere."""
+    """Return a report as one HTML page without external resources."""
     facts = {
         "Model": report.model,
         "Rows": str(report.rows),

@@ -1,4 +1,4 @@
-"""Specimens of the catalogue: faults made from given tools, shown abridged and safe to print."""
+"""Specimens of the catalogue: faults made from given tools, shortened and safe to print."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from strictreply.testing.faults._catalogue import Entry, judged
 
 __all__ = ["SAMPLES", "Specimen", "specimen", "specimens"]
 
-MAX_CHARS = 400  # of a reply, unless another limit is given
+MAX_CHARS = 400  # per place, unless another limit is given
 MAX_PLACES = 6
-MAX_MEMBERS = 3  # that may differ before an object is shown as a whole
+MAX_MEMBERS = 3  # differences, before an object is shown whole
 _MISSING = object()
 _AROUND = re.compile(r'"id": "[^"]*", "object": "[^"]*", "created": [0-9]+, "model": "[^"]*", ')
 _REPEATED = re.compile(r', "logprobs": null, "finish_reason": null')
@@ -36,9 +36,11 @@ _ENDINGS = {
 
 
 def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
-    """Show what is served, of a completion only what differs from ``clean``.
+    """Return a reply as text that is safe to print.
 
-    At most ``limit`` characters of each place are shown.
+    - ``served`` is the reply; of a completion only the differences from ``clean`` are shown.
+    - ``clean`` is the good completion; None shows everything.
+    - ``limit`` is how many characters are shown of each place.
     """
     if isinstance(served, HTTPReply):
         return "\n".join(_response(served, clean, limit))
@@ -63,9 +65,9 @@ def excerpt(served: Served, clean: JSON = None, limit: int = MAX_CHARS) -> str:
 
 
 def _differences(clean: object, served: object, path: str) -> Iterator[tuple[str, object, object]]:
-    """Find the smallest parts in which what is served differs.
+    """Find the smallest parts in which a reply differs from the good one.
 
-    Each is the path, what would be good there, and what is there.
+    Each is the path, the good value, and the served value.
     """
     if _equal(clean, served):
         return
@@ -164,7 +166,7 @@ def _object(properties: JSONObject, **more: object) -> JSONObject:
 def _sample(name: str, described: str, **members: JSONObject) -> Tool:
     """Declare a tool all of whose parameters are required.
 
-    An example of its arguments then has them all.
+    So an example of its arguments has all of them.
     """
     return Tool.from_json_schema(name, _object(members, required=[*members]), described)
 
@@ -228,32 +230,33 @@ ping: Tool = Tool.from_json_schema(
 )
 
 SAMPLES = (search, book_table, book_trip, register_host, ping)
-"""Tools of which every fault can be made; a fault is shown of the first that allows it."""
+"""Tools from which every fault can be made; a fault is shown with the first that allows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """One fault as it is served.
-
-    ``issues`` are what the gate reports, None for what is not a completion.
-    """
+    """One fault as it is served, with the issues that a strict contract reports."""
 
     fault: Fault
     """What is wrong with the reply."""
     target: Target = field(repr=False)
-    """The good reply that was made wrong."""
+    """The good reply from which the fault was made."""
     issues: tuple[Issue, ...] | None = field(repr=False)
-    """What strictreply reports of it; None for what is not a completion."""
+    """The issues that strictreply reports; None for a reply that is not a completion."""
 
     def shown(self, limit: int = MAX_CHARS) -> str:
-        """Show what is served: of each differing place at most ``limit`` characters."""
+        """Return the fault as text: the places that differ from the good reply.
+
+        ``limit`` is how many characters are shown of each place.
+        """
         return excerpt(self.fault.served, self.target.clean, limit)
 
 
 def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
-    """Make an entry's faults of each tool in its usual place.
+    """Make the faults of an entry from each tool, in its usual place.
 
-    A structured answer is one to the schema of the tool's arguments.
+    ``entry`` is a fault of the catalogue, ``tools`` are declared as for ``wrap``. A structured
+    answer has the schema of the tool's arguments.
     """
     place = entry.usual or entry.places[0]
     for one in [None] if place == "prose" else tools:
@@ -264,5 +267,8 @@ def specimens(entry: Entry, tools: Iterable[object] = ()) -> Iterator[Specimen]:
 
 
 def specimen(entry: Entry) -> Specimen:
-    """Make one fault of the first of the :data:`SAMPLES` that allows it: each fault has one."""
+    """Make a fault from the first of the :data:`SAMPLES` that allows it.
+
+    ``entry`` is a fault of the catalogue; each has a sample that allows it.
+    """
     return next(specimens(entry, SAMPLES))

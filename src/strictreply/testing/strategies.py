@@ -1,6 +1,6 @@
-"""Hypothesis strategies: good arguments, good replies, and replies that no strict gate accepts.
+"""Hypothesis strategies: valid arguments, valid replies, and replies that a contract refuses.
 
-All of them shrink: to the example that the schema gives, and to the first fault of the catalogue at
+All of them shrink: to the example made from the schema, and to the first fault of the catalogue at
 its first place.
 """
 
@@ -28,13 +28,13 @@ from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.faults._spots import KIND_OF, Subschemas, spots_of, subschemas_of
 
 MAX_PARTS = 500
-"""How many sub-schemas are read; beyond it an example stands for each."""
+"""How many sub-schemas are read; after that, an example is used for each."""
 MAX_SIZE = 5
-"""How many items or unnamed members are added to the fewest allowed."""
+"""How many items or unnamed members are added to the minimum."""
 _NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-# A text is made by the first of these that is there: by two of them, most would be made in vain.
+# Strings are made by the first of these rules that a schema has: with two, most would not fit.
 _TEXTUAL = ({"format"}, {"pattern"}, {"minLength", "maxLength"})
-# Texts in the formats that hypothesis-jsonschema does not know.
+# Formats that hypothesis-jsonschema does not support.
 _FORMATS = {"uuid": st.uuids().map(str), "duration": st.integers(0, 999).map("P{}D".format)}
 _FORMATS["date-time-local"] = st.datetimes().map(str)
 _ANYTHING = st.none() | st.booleans() | st.integers() | st.text()
@@ -43,28 +43,29 @@ _Values = st.SearchStrategy[Any]
 REPLY_KINDS = (Kind.ARGS, Kind.JSON, Kind.SHAPE, Kind.TOOL, Kind.ENVELOPE, Kind.FINISH)
 """The kinds of faults that a completion can have, the simplest first.
 
-The others are faults of its delivery.
+The others are faults of the delivery.
 """
 
 
 def valid_arguments(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrategy[JSON]:
-    """Make arguments that a tool takes, as JSON.
+    """Return a strategy for arguments that a tool accepts, as JSON.
 
-    With ``place="json"`` they are answers that fit a type or a JSON Schema.
+    - ``tool`` is a Tool, a declaration of one, or the JSON Schema of its arguments.
+    - ``place="json"`` makes answers that fit a type or a JSON Schema instead.
 
-    ``tool`` is a Tool, whatever a Tool is made of, or the JSON Schema of arguments. The strict gate
-    takes each value of hypothesis-jsonschema, or a small example of a branch or an optional member
-    of the schema stands in for it.
+    Each value comes from hypothesis-jsonschema. If it does not fit, a small example of a branch or
+    an optional member of the schema is used instead.
 
-    Raises ContractError when the declaration is wrong, ValueError when no example could be made.
+    Raises ContractError when the declaration is wrong, ValueError when no example can be made.
     """
     return _arguments(Target.of(_declared(tool, place), place=place))
 
 
 def valid_replies(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrategy[Step]:
-    """Make good replies with all sorts of arguments.
+    """Return a strategy for valid replies, as steps of a script.
 
-    They are steps of a script, each with a whole completion as ``served``.
+    Each step has a whole completion as ``served``. The parameters and errors are those of
+    :func:`valid_arguments`.
     """
     declared = _declared(tool, place)
     return _arguments(Target.of(declared, place=place)).map(
@@ -75,13 +76,16 @@ def valid_replies(tool: object, *, place: ReplyPlace = "call") -> st.SearchStrat
 def invalid_replies(
     tool: object, *, place: ReplyPlace = "call", kinds: Collection[Kind] = REPLY_KINDS
 ) -> st.SearchStrategy[Fault]:
-    """Make faults of good replies with all sorts of arguments.
+    """Return a strategy for invalid replies, as faults for a script.
 
-    They are steps of a script, each with the code it deserves.
+    Each has the issue code that a strict contract reports.
 
-    ``kinds`` chooses among the catalogue; faults that need certain keywords in the request are left
-    out. Raises ValueError when no fault of these kinds can be made, and what
-    :func:`valid_arguments` raises.
+    - ``tool`` and ``place`` are those of :func:`valid_arguments`.
+    - ``kinds`` chooses from the catalogue. Faults that need certain keywords in the request are
+      left out.
+
+    Raises ValueError when no fault of these kinds can be made, and the errors of
+    :func:`valid_arguments`.
     """
     declared = _declared(tool, place)
     target = Target.of(declared, place=place)
@@ -109,9 +113,9 @@ def _spoiled(
     entries: list[Entry],
     arguments: st.SearchStrategy[JSON],
 ) -> Fault:
-    """Draw a code, an entry with it, arguments, and a place that the entry can spoil.
+    """Draw a code, a fault with this code, arguments, and a place for the fault.
 
-    The code comes first, as a property that is tested is often one of a code.
+    The code comes first, because many properties are about one code.
     """
     code = draw(st.sampled_from(list(dict.fromkeys(entry.code for entry in entries))))
     entry = draw(st.sampled_from([entry for entry in entries if entry.code == code]))
@@ -145,7 +149,7 @@ def _made(
     examples: st.SearchStrategy[JSON],
     target: Target,
 ) -> JSON:
-    """Draw a value; when the gate refuses it an example instead, so that none is drawn in vain."""
+    """Draw a value, or an example if the contract refuses the value, so that no draw is wasted."""
     value = draw(values)
     return value if _is_taken(target, value) else draw(examples)
 
@@ -165,7 +169,7 @@ def _is_taken(target: Target, value: JSON) -> bool:
 
 
 def _declared(tool: object, place: ReplyPlace) -> object:
-    """Return a tool of the JSON Schema of arguments; other declarations as they are."""
+    """Return a tool for the JSON Schema of arguments, and other declarations unchanged."""
     if place == "json" or not isinstance(tool, Mapping):
         return tool
     if {"function", "inputSchema", "name"} & tool.keys():
@@ -175,14 +179,14 @@ def _declared(tool: object, place: ReplyPlace) -> object:
 
 
 class _Generating:
-    """One reading of a document."""
+    """One pass over a schema."""
 
     def __init__(self, parts: Subschemas) -> None:
         self._parts = parts
         self._read = 0
 
     def values(self, node: Node, above: frozenset[Node]) -> _Values:
-        """Make values for one sub-schema; where it recurs, or there is too much, its example."""
+        """Make values for a sub-schema, or its example if it is recursive or beyond the limit."""
         self._read += 1
         if node in above or self._read > MAX_PARTS:
             return _one_of(map(st.just, self._parts.examples(node)))
@@ -210,7 +214,7 @@ class _Generating:
         below: dict[str, dict[Any, _Values]] = defaultdict(dict)
         holding = _HOLDING.get(kind, ())
         for edge in (edge for one in nodes for edge in one.edges if edge.keyword in holding):
-            if edge.token not in below[edge.keyword]:  # the first that speaks of one says it
+            if edge.token not in below[edge.keyword]:  # the first rule about it counts
                 below[edge.keyword][edge.token] = self.values(edge.target, above)
 
         if kind in _HOLDING:
@@ -234,7 +238,7 @@ _HOLDING = {
 
 
 def _objects(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
-    """Make objects with the named members, and with some that have no name in the schema."""
+    """Make objects with the named members, and some with unnamed members."""
     named = below["properties"]
     required = {name: named.get(name, _ANYTHING) for name in rules.get("required", ())}
     optional = {name: values for name, values in named.items() if name not in required}
@@ -257,7 +261,7 @@ def _objects(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values
 
 
 def _arrays(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
-    """Make arrays of the items that have places, and of some behind them."""
+    """Make arrays with the positional items, and some with further items."""
     first = st.tuples(*below["prefixItems"].values()).map(list)
     if rules.get("items") is False:
         return first
@@ -274,9 +278,9 @@ def _arrays(rules: JSONObject, below: dict[str, dict[Any, _Values]]) -> _Values:
 
 
 def _merged(nodes: list[Node]) -> JSONObject:
-    """Merge the rules of sub-schemas of the same value.
+    """Merge the rules of sub-schemas for the same value.
 
-    The required names of all count; of other rules the first counts.
+    All required names count; of other rules, the first.
     """
     merged: JSONObject = {}
     for node in nodes:
@@ -287,7 +291,7 @@ def _merged(nodes: list[Node]) -> JSONObject:
 
 
 def _kinds(rules: JSONObject) -> list[str]:
-    """List the types that values may have; an empty name when the rules name none."""
+    """Return the types that values may have; an empty name if the rules do not say."""
     declared = rules.get("type")
     if declared is not None:
         return [declared] if isinstance(declared, str) else list(declared)
@@ -304,6 +308,6 @@ def _one_of(strategies: Iterable[_Values]) -> _Values:
 
 
 def _joined(both: tuple[Any, Any]) -> JSON:
-    """Join two objects; of other values, the second."""
+    """Merge two objects; of other values, return the second."""
     one, other = both
     return {**one, **other} if isinstance(one, dict) and isinstance(other, dict) else other

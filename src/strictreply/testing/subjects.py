@@ -1,4 +1,4 @@
-"""The apps under test, and the server that each is run on.
+"""The apps under test, and the server that each of them uses.
 
 An app is a callable in a worker process, or a running HTTP service.
 """
@@ -37,7 +37,7 @@ MAX_BODY_BYTES = 1_000_000
 class ProbeSubject(Protocol):
     """An app under test.
 
-    ``ran`` are the tools that ran in the last call, each with the time, where that is seen.
+    ``ran`` has the tools that ran in the last call with their times, if they can be observed.
     """
 
     @property
@@ -46,12 +46,12 @@ class ProbeSubject(Protocol):
     async def call(self, *, detailed: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once.
 
-        With ``detailed`` its behaviour holds its versions and a traceback; ``tools`` are watched.
+        ``detailed`` adds its versions and a traceback; ``tools`` are observed.
         """
         ...
 
     async def close(self) -> None:
-        """End what was started for it."""
+        """End the processes that were started for it."""
 
 
 Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]
@@ -59,7 +59,7 @@ Connect: TypeAlias = Callable[[str], Awaitable[ProbeSubject]]
 
 
 class ProbeWorker:
-    """A callable in a process of its own, which is killed when it is closed."""
+    """A callable in its own process, which is killed when it is closed."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -69,7 +69,7 @@ class ProbeWorker:
     async def start(cls, source: str, base_url: str, clean: tuple[str, ...]) -> ProbeWorker:
         """Start a process and import the app.
 
-        Raises Unusable when that does not work within a minute.
+        Raises Unusable when that fails or takes more than a minute.
         """
         local = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
         model = {
@@ -85,7 +85,7 @@ class ProbeWorker:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env=os.environ | model | local | keys,
-            start_new_session=True,  # Ctrl-C is for the probe, which ends its workers itself
+            start_new_session=True,  # Ctrl-C is handled by the probe, which ends its workers itself
         )
 
         started = cls(process)
@@ -104,7 +104,7 @@ class ProbeWorker:
     async def call(self, *, detailed: bool = False, tools: Collection[str] = ()) -> Behaviour:
         """Call the app once.
 
-        With ``detailed`` its behaviour holds a traceback and the versions it uses.
+        ``detailed`` adds a traceback and the versions that it uses.
         """
         self.ran = []
         commands = cast("asyncio.StreamWriter", self.process.stdin)
@@ -119,7 +119,7 @@ class ProbeWorker:
         return Behaviour(**answer)
 
     async def close(self) -> None:
-        """Kill the process and whatever it started."""
+        """Kill the process and its child processes."""
         with contextlib.suppress(ProcessLookupError):
             if hasattr(os, "killpg"):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -145,7 +145,7 @@ class ProbeWorker:
 class Service:
     """A running HTTP service on loopback, which gets the same POST for each call.
 
-    Raises ValueError for another address.
+    Raises ValueError for an address that is not on loopback.
     """
 
     ran: Sequence[tuple[str, float]] = ()
@@ -164,18 +164,18 @@ class Service:
         self._timeout = timeout
 
     async def start(self, _base_url: str) -> Service:
-        """Return the service itself: it runs already, and its user set the base URL."""
+        """Return the service itself: it is already running, and its user set the base URL."""
         return self
 
     async def call(
         self,
         *,
-        detailed: bool = False,  # noqa: ARG002 - it reports nothing but its response
+        detailed: bool = False,  # noqa: ARG002 - only its response is observed
         tools: Collection[str] = (),  # noqa: ARG002
     ) -> Behaviour:
         """POST the body once.
 
-        A 4xx or an error with a JSON body refuses cleanly; any other status than a 2xx is a crash.
+        A 4xx, or an error with a JSON body, is a clean refusal; any other error status is a crash.
         """
         try:
             status, content = await asyncio.to_thread(self._posted)
@@ -201,7 +201,7 @@ class Service:
         return Behaviour(outcome, f"HTTP {status} {word} a JSON body")
 
     async def close(self) -> None:
-        """Leave the service as it is."""
+        """Do nothing: the service keeps running."""
 
     def _posted(self) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(*self._address, timeout=self._timeout)
@@ -212,34 +212,39 @@ class Service:
 
 
 def as_process(source: str, clean: Sequence[str] = ()) -> Connect:
-    """Return how to start an app: ``module:callable``, in a process of its own.
+    """Return a function that starts an app in its own process.
 
-    The callable gets the base URL if it takes one. ``clean`` are exceptions as ``module:Class``
-    that are no crash.
+    - ``source`` is ``module:callable``. The callable gets the base URL if it has a parameter for
+      it.
+    - ``clean`` are exceptions, as ``module:Class``, that do not count as crashes.
     """
     return partial(ProbeWorker.start, source, clean=tuple(clean))
 
 
 def as_service(url: str, body: str = "{}", *, timeout: float = 10.0) -> Connect:
-    """Return how to reach an app that runs as an HTTP service on loopback.
+    """Return a function that connects to an app that runs as an HTTP service on loopback.
 
-    Each run POSTs ``body`` to it, and waits at most ``timeout`` seconds. Raises ValueError for an
-    address that is not on loopback.
+    - ``url`` is the address that gets a POST for each run.
+    - ``body`` is the JSON that is sent.
+    - ``timeout`` is the longest wait for a response, in seconds.
+
+    Raises ValueError for an address that is not on loopback.
     """
     return Service(url, body.encode(), timeout=timeout).start
 
 
 class ProbeStage:
-    """A server on loopback with one app on it.
+    """A loopback server and one app that uses it.
 
-    The app is called once a run, which takes at most ``timeout`` seconds.
+    The app is called once per run, for at most ``timeout`` seconds.
     """
 
     def __init__(self, connect: Connect, *, timeout: float, port: int = 0) -> None:
         self._connect = connect
         self._timeout = timeout
         self._port = port
-        # Answers a first call of each app started: it may load half a framework.
+        # Answers a first call of each app after its start, because the app may load a framework
+        # then.
         self.warm_up: Responder | None = None
         self._server: LoopbackServer | None = None
         self._subject: ProbeSubject | None = None
@@ -268,12 +273,14 @@ class ProbeStage:
         skipped = None if behaviour.lost else behaviour.skipped
 
         if behaviour.lost:
-            await self.close()  # who is still asking must not ask the next run's server
+            await (
+                self.close()
+            )  # an app that still sends requests must not reach the server of the next run
 
         return replace(behaviour, ran=ran, skipped=skipped, seconds=seconds)
 
     async def close(self) -> None:
-        """End the app and the server; the next run starts them anew."""
+        """End the app and the server; the next run starts new ones."""
         subject = self._subject
         server = self._server
         self._subject = None
@@ -288,10 +295,10 @@ class ProbeStage:
         if self._server is None:
 
             def answer(request: JSONObject) -> Served:
-                return self._responder(request)  # that of the present run
+                return self._responder(request)  # the responder of the present run
 
             try:
-                # A reply that hangs must outlast the app.
+                # A response that hangs must last longer than the app.
                 server = LoopbackServer(answer, port=self._port, patience=2 * self._timeout)
             except OSError as error:
                 raise Unusable(f"port {self._port} cannot be bound: {error.strerror}") from error
@@ -301,7 +308,7 @@ class ProbeStage:
         if self._subject is None:
             self._subject = await self._connect(self._server.base_url)
             if self.warm_up is not None:
-                # How this first call ends will be seen in the next one.
+                # If this first call fails, the next one fails too, and reports it.
                 self._responder = self.warm_up
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(START_SECONDS):

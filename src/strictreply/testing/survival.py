@@ -1,6 +1,6 @@
-"""What an app does under malformed replies, and the report of a probe.
+"""What an app does with malformed replies, and the report of a probe.
 
-The report holds no text of a reply but an excerpt.
+The report contains no text of a reply except excerpts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Unusable(Exception):
 
 
 class ProbeOutcome(StrEnum):
-    """What an app did with a malformed reply; the ``FINDINGS`` come first."""
+    """What an app did with a malformed reply; the findings come first."""
 
     ACCEPTED = "accepted"
     """It used a reply that breaks the contract."""
@@ -51,23 +51,25 @@ class ProbeOutcome(StrEnum):
     ANSWERED_WITHOUT_TOOL = "answered_without_tool"
     """It answered, and no tool ran."""
     MISBEHAVED = "misbehaved"
-    """It refused the reply, and did something wrong before."""
-    UNKNOWN = "unknown"  # it refused, and nobody can see whether it acted on the reply before
-    NOTHING = "nothing"  # it returned None: it used nothing of the reply, and told nobody
-    READ = "read"  # it read what has one meaning as that: the result is that of the good reply
-    CLEAN = "clean"  # it refused, with an exception made for that
-    NOT_APPLICABLE = "not_applicable"  # its requests do not allow this fault
+    """It refused the reply, but did harm before."""
+    UNKNOWN = "unknown"  # It refused the reply, and nobody can see whether it acted on it before.
+    NOTHING = "nothing"  # It returned None: it did not use the reply, and did not report it.
+    READ = (
+        "read"  # It read a reply that has one meaning, and returned the result of the good reply.
+    )
+    CLEAN = "clean"  # It refused the reply with an exception for such cases.
+    NOT_APPLICABLE = "not_applicable"  # Its requests do not allow this fault.
 
 
 class OutcomeWords(NamedTuple):
-    """The words for an outcome; a finding is also ``counted`` in a verdict, and does ``harm``."""
+    """The words for an outcome."""
 
     title: str
     """Its name in reports."""
     style: str
     """The colour in which it is printed."""
     counted: str = ""
-    """The verb in a verdict; empty for what is not counted."""
+    """The verb in a verdict; empty for an outcome that is not a finding."""
     harm: Harm = Harm.ACCEPTS
     """The harm of a finding with this outcome."""
 
@@ -143,7 +145,7 @@ FINDINGS: Mapping[ProbeOutcome, tuple[str, str]] = {
         ),
     ),
 }
-"""The outcomes that no app should show: what the app did, and what to do about it."""
+"""The outcomes that no app should have: what the app did, and how to fix it."""
 
 # What each kind of fault is about.
 KIND_WORDS: Mapping[Kind, str] = {
@@ -168,29 +170,29 @@ class ProbeRun:
     kind: Kind
     """Kind of the fault."""
     code: str
-    """The code that a strict gate reports for it."""
+    """The code that a strict contract reports for it."""
     outcome: ProbeOutcome
     """What the app did, judged."""
     detail: str
-    """What the app did, in our words."""
+    """What the app did, in strictreply's words."""
     frame: str = ""
-    """The innermost frame of a library that raised; empty for none."""
+    """The innermost frame of the library that raised; empty if none did."""
     at: str = ""
-    """JSON Pointer of the spoiled place; empty for the whole."""
+    """JSON Pointer of the fault; empty for the whole."""
     summary: str = ""
-    """What the fault is, in words."""
+    """What is wrong with the reply."""
     seconds: float = 0.0
-    """Seconds of the run with nothing but faults."""
+    """Duration in seconds of the run in which every request gets the fault."""
     requests: int = 0
-    """Requests of the run with nothing but faults."""
+    """Number of requests of that run."""
     recovered: bool = False
-    """Whether good replies after the fault led to the good result."""
+    """Whether the app gave the good result once good replies followed the fault."""
     source: str = ""
-    """Python expression that makes the fault again; empty when it does not apply."""
+    """Python expression that makes the fault again; empty if there was none."""
     served: str = field(default="", repr=False)
-    """Excerpt of what was served: hostile text."""
+    """Excerpt of the reply; it may contain harmful text."""
     verdict: ClientVerdict | None = None
-    """What the client should not have done on the way; None when there was nothing."""
+    """What the client did wrong on the way; None if nothing."""
 
     @property
     def id(self) -> str:
@@ -199,7 +201,7 @@ class ProbeRun:
 
     @property
     def harm(self) -> Harm:
-        """What the outcome does, where it is a finding."""
+        """The harm of the outcome, if it is a finding."""
         if self.outcome is ProbeOutcome.MISBEHAVED and self.verdict is not None:
             return self.verdict.harm
         if self.outcome is ProbeOutcome.ACCEPTED:
@@ -208,9 +210,9 @@ class ProbeRun:
 
     @property
     def cause(self) -> Cause:
-        """What one change would fix: what the app did.
+        """The cause, which one change would fix.
 
-        Of a reply that it accepted, also what it did not look at.
+        It is what the app did, and for an accepted reply also what it did not check.
         """
         accepted = KIND_WORDS[self.kind] if self.outcome is ProbeOutcome.ACCEPTED else ""
         about = accepted if self.verdict is None else self.verdict.value
@@ -218,9 +220,9 @@ class ProbeRun:
 
 
 class Cause(NamedTuple):
-    """Why findings stand together.
+    """The common cause of findings.
 
-    ``about`` says what the app should have looked at, empty where ``detail`` does.
+    ``about`` says what the app should have checked; it is empty if ``detail`` says it.
     """
 
     harm: Harm
@@ -230,7 +232,7 @@ class Cause(NamedTuple):
     about: str
     """What the app should have checked; empty if ``detail`` says it."""
     detail: str
-    """What was seen, such as the type of an exception."""
+    """Details, such as the type of an exception."""
 
     @property
     def words(self) -> str:
@@ -238,14 +240,14 @@ class Cause(NamedTuple):
         return f"{self.about}: {self.detail}" if self.about else self.detail
 
 
-# What makes a finding new when it changes, even to one of less harm.
+# A finding is new when one of these changes, even if it does less harm.
 Finding: TypeAlias = tuple[ProbeOutcome, ClientVerdict | None, Harm]
 
 
 class Baseline:
     """The findings of an earlier report, by the source that makes each again in a test.
 
-    A finding that is not among them is new.
+    Other findings are new.
     """
 
     def __init__(self, app: str, runs: Sequence[ProbeRun]) -> None:
@@ -256,13 +258,13 @@ class Baseline:
         """Its findings by their source."""
         in_doubt = (run for run in runs if run.outcome is ProbeOutcome.UNKNOWN)
         self.unknown: set[str] = {run.source for run in in_doubt}
-        """Sources of the runs of which nobody could see whether the app acted."""
+        """Sources of the runs with the outcome ``unknown``."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the JSON of a report.
 
-        Raises OSError when there is no file, ValueError when it is not such a report.
+        Raises OSError when there is no file, ValueError when it is not the JSON of a report.
         """
         try:
             report = json.loads(path.read_text("utf-8"))
@@ -282,24 +284,24 @@ class Baseline:
 
 
 def _finding(run: ProbeRun) -> Finding:
-    """Return what makes a finding new when it changes, even to one of less harm."""
+    """Return the values of a run that make a finding new when they change."""
     return run.outcome, run.verdict, run.harm
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a probe found."""
+    """The result of a probe."""
 
     app: str
     """Name of the app."""
     asks: str
-    """What the app's requests ask for, in words."""
+    """What the app's requests expect, in words."""
     started: datetime
     """When the probe began."""
     seconds: float
     """Seconds that the probe took."""
     versions: Mapping[str, str]
-    """Versions of the app's libraries."""
+    """Versions of the libraries that the app uses."""
     runs: tuple[ProbeRun, ...]
     """All runs, in the order of the plan."""
     complete: bool = True
@@ -313,28 +315,28 @@ class Report:
 
     @property
     def findings(self) -> list[ProbeRun]:
-        """The runs that should have gone otherwise, the most harmful first."""
+        """The runs with a finding, the most harmful first."""
         found = (run for outcome in FINDINGS for run in self.of(outcome))
         return sorted(found, key=lambda run: run.harm.rank)
 
     @property
     def new(self) -> list[ProbeRun]:
-        """The findings that the baseline does not know; without one, all."""
+        """The findings that are not in the baseline; without a baseline, all."""
         known = {} if self.baseline is None else self.baseline.found
         return [run for run in self.findings if known.get(run.source) != _finding(run)]
 
     @property
     def unknown(self) -> list[ProbeRun]:
-        """The runs of which nobody can see whether the app acted on the reply that it refused.
+        """The runs with the outcome ``unknown``, without those in the baseline.
 
-        Those that the baseline knows as such are left out.
+        The app refused the reply, and nobody can see whether it acted on it before.
         """
         known = set[str]() if self.baseline is None else self.baseline.unknown
         return [run for run in self.of(ProbeOutcome.UNKNOWN) if run.source not in known]
 
     @property
     def gone(self) -> list[str]:
-        """The sources of the baseline's findings that were tried again and are fine now."""
+        """The sources of the baseline's findings that were tried again and are now fine."""
         if self.baseline is None:
             return []
 
@@ -344,25 +346,25 @@ class Report:
 
     @property
     def applicable(self) -> list[ProbeRun]:
-        """The runs that took place."""
+        """The runs whose fault could be served to the app."""
         return [run for run in self.runs if run.outcome is not ProbeOutcome.NOT_APPLICABLE]
 
     @property
     def survived(self) -> bool:
-        """Whether every fault was tried, at least one, and none is a finding or unknown."""
+        """Whether every planned fault was tried, at least one, and none is a finding or unknown."""
         in_doubt = self.findings or self.of(ProbeOutcome.UNKNOWN)
         return self.complete and bool(self.applicable) and not in_doubt
 
     @property
     def recovered(self) -> int:
-        """How often good replies after the fault gave the good result."""
+        """How often the app gave the good result once good replies followed the fault."""
         return sum(run.recovered for run in self.runs)
 
     @property
     def causes(self) -> dict[Cause, list[ProbeRun]]:
         """The findings by cause: the most harmful first, then the most frequent.
 
-        Those of a cause begin with one of every code.
+        The findings of a cause begin with one of each code.
         """
         causes: dict[Cause, list[ProbeRun]] = {}
         for run in self.findings:
@@ -376,7 +378,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """Report in one sentence what it came to."""
+        """The result in one sentence."""
         ran = len(self.applicable)
         found = len(self.findings)
         part = "" if self.complete else ", the probe was interrupted"

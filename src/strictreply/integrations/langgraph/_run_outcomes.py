@@ -24,11 +24,17 @@ class RunStatus(StrEnum):
     """The status of a run or of one of its branches."""
 
     COMPLETED = "completed"
+    """It ended with an answer."""
     FAILED = "failed"
+    """It ended with an error or at a limit, without an answer."""
     SKIPPED = "skipped"
+    """A human skipped its last step after an error."""
     ABORTED = "aborted"
-    WAITING = "waiting"  # for a human: resume it with an answer
-    RESUMABLE = "resumable"  # it was stopped between two steps: invoke(None, config) resumes it
+    """It was aborted, for example by a human."""
+    WAITING = "waiting"
+    """It waits for a human: resume it with an answer."""
+    RESUMABLE = "resumable"
+    """It was stopped between two steps: ``invoke(None, config)`` resumes it."""
 
 
 ENDED: Final = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.SKIPPED, RunStatus.ABORTED)

@@ -1,1 +1,1 @@
-"""The survival report: an app is run once per fault of the catalogue, and judged each time."""
+"""The survival report: the app is run once per fault of the catalogue, and each run is judged."""

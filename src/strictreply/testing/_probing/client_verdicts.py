@@ -1,4 +1,4 @@
-"""Verdicts on a client: how it asked again, and what ran before a reply was refused."""
+"""Verdicts on a client: how it retried, and which tools ran before it refused a reply."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SDK_WAIT = "_calculate_retry_timeout"
 
 @dataclass
 class Skipped:
-    """The waits that were skipped; ``seconds`` is what they come to."""
+    """The waits that were skipped; ``seconds`` is their total."""
 
     seconds: float = 0.0
 
@@ -40,14 +40,13 @@ class Skipped:
 
 @contextmanager
 def no_backoff() -> Generator[Skipped, None, None]:
-    """Let retries come at once: ours, those of the openai SDK and of anything built on tenacity.
+    """Make retries without waiting, in strictreply, the openai SDK and tenacity.
 
-    Those of the anthropic SDK do, too, where that was imported before. It holds for the whole
-    process while it is open, and yields what was skipped. Neither ``time.sleep`` nor an event loop
-    is touched: an app that waits by itself waits. Raises RuntimeError where the installed SDK is
-    not known.
+    The anthropic SDK is included if it was imported before. It is a context manager for the whole
+    process, and yields the skipped waits. ``time.sleep`` and event loops are not changed, so an
+    app's own waits stay. Raises RuntimeError for an unknown version of the SDK.
     """
-    # Late: it is a second of import, for the tests that use it.
+    # Imported late: it takes a second.
     clients: list[Any] = [import_module("openai._base_client").BaseClient]
     if "anthropic" in sys.modules:
         clients.append(import_module("anthropic._base_client").BaseClient)
@@ -55,7 +54,7 @@ def no_backoff() -> Generator[Skipped, None, None]:
     result = Skipped()
 
     class NoSleep(tenacity.DoSleep):
-        """tenacity's word for a wait; sync and async retrying both obey it."""
+        """A wait of tenacity, which sync and async retrying both use."""
 
         def __new__(cls, seconds: float = 0.0) -> Self:
             result.add(seconds)
@@ -84,31 +83,31 @@ def no_backoff() -> Generator[Skipped, None, None]:
         yield result
 
 
-STORM = 5  # so many repeats of one request are a storm, when no time is left between them
-STORM_PAUSE = 0.1  # seconds between two asks that make it none
-LONGEST_WAIT = 60.0  # seconds: what asks for more, no client has to obey
+STORM = 5  # so many repeats of one request without a pause are a storm
+STORM_PAUSE = 0.1  # seconds between two requests that count as a pause
+LONGEST_WAIT = 60.0  # seconds: a client need not obey a longer Retry-After
 
 
 class ClientVerdict(StrEnum):
-    """What a client should not have done on the way, even where it refused the reply in the end."""
+    """What a client did wrong on the way, even if it refused the reply in the end."""
 
     TOOL_RUN_ON_REFUSED_REPLY = "tool_run_on_refused_reply"
     """It ran a tool on a reply that it then refused."""
     TRUNCATED_STREAM_ACCEPTED = "truncated_stream_accepted"
-    """It accepted a stream that was cut."""
+    """It accepted a stream that was cut off."""
     RETRY_AFTER_IGNORED = "retry_after_ignored"
-    """It asked again before the server's ``Retry-After``."""
+    """It retried before the server's ``Retry-After``."""
     RETRY_STORM = "retry_storm"
     """It repeated a request many times without a pause."""
 
     @property
     def harm(self) -> Harm:
-        """What it does to the app's users."""
+        """The harm to the app's users."""
         return Harm.DEGRADES if self in {self.RETRY_AFTER_IGNORED, self.RETRY_STORM} else Harm.ACTS
 
 
 def question(request: JSONObject) -> str:
-    """Return what a request asks, in a form that is equal for a repeat of it."""
+    """Return a request in a form that is equal for its repeats."""
     return json.dumps([request.get("messages"), request.get("tools")], default=str)
 
 
@@ -122,12 +121,12 @@ def verdict_on(
     ran: Sequence[str] = (),
     usual: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[ClientVerdict, str] | None:
-    """Judge what a client did that was served one fault for every request, with a sentence.
+    """Judge what a client did when every request got one fault; return it with a sentence.
 
-    None when all was well. ``is_sent`` says that a result of the tool stood in a later request,
-    and ``ran`` which watched functions ran. ``skipped`` are the seconds of waits that did not take
-    place, None when unknown; ``usual`` is how often the app asks each :func:`question` when the
-    replies are good, once when not given.
+    None when nothing was wrong. ``is_sent`` says that a result of the tool was in a later request,
+    and ``ran`` which watched functions ran. ``skipped`` is the total of the skipped waits in
+    seconds, None when unknown. ``usual`` is how often the app sends each :func:`question` when the
+    replies are good; the default is once.
     """
     if accepted:
         cut = fault.kind is Kind.STREAM and fault.code == "reply.broken_off"
@@ -148,14 +147,14 @@ def verdict_on(
         same.setdefault(question(one.body), []).append(one)
 
     counted = ((len(alike) - usual.get(key, 1), alike) for key, alike in same.items())
-    # An app may fail before it asks: then there are none.
+    # An app may fail before its first request.
     repeats, alike = max(counted, key=itemgetter(0), default=(0, asked))
     if skipped is None or repeats < 1:
         return None
 
     waited = alike[-1].at - alike[0].at + skipped
     wanted = _wait_asked_for(fault.served)
-    if 0 < wanted <= LONGEST_WAIT and waited < wanted * repeats - 1e-6:  # but for rounding
+    if 0 < wanted <= LONGEST_WAIT and waited < wanted * repeats - 1e-6:  # except for rounding
         words = f"waited {waited:.1f} s of the {wanted * repeats:.1f} s that Retry-After asked for"
         return ClientVerdict.RETRY_AFTER_IGNORED, f"{words}, before {repeats} repeats"
 

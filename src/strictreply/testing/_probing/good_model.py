@@ -1,4 +1,4 @@
-"""A model that replies well to every request, with what is learnt of an app from that."""
+"""A model that gives a good reply to every request, and remembers what the app expects."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MAX_GIVEN = 400  # characters of a good reply
 
 
 class GoodModel:
-    """Replies well to every request, and keeps the first as ``demand``.
+    """Gives a good reply to every request, and keeps the first request as ``demand``.
 
-    ``given`` is the last reply in short, ``trouble`` why no good reply could be made to one.
+    ``given`` is the last reply in short, ``trouble`` is why no good reply could be made.
     """
 
     def __init__(self, hints: DemandHints) -> None:

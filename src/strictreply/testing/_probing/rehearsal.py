@@ -18,7 +18,7 @@ from strictreply.testing.survival import Unusable
 
 
 class Rehearsal(NamedTuple):
-    """What was learnt from good replies."""
+    """The results of runs with good replies."""
 
     demand: Demand
     """What the app's requests demand of a reply."""

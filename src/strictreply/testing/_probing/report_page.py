@@ -160,7 +160,7 @@ def _found(runs: Sequence[ProbeRun], new: Collection[str], taken: set[str]) -> E
             name.append(" · new")
 
         named = linked("div", place, *name)
-        verdict = element("p", "A strict gate says ", element("code", run.code), kind="soft")
+        verdict = element("p", "A strict contract reports ", element("code", run.code), kind="soft")
         left = element("td", named, element("p", run.summary), verdict)
 
         again = (f"llm.script({run.source})", f"strictreply faults --show {run.fault}")
@@ -241,7 +241,7 @@ def junit_xml(report: Report) -> str:
             failure = ET.SubElement(case, "failure", type=run.outcome.value, message=message)
             failure.text = printable_lines(
                 f"{run.summary}\n{run.served}\n"
-                f"A strict gate says {run.code}. {FINDINGS[run.outcome][1]}\n"
+                f"A strict contract reports {run.code}. {FINDINGS[run.outcome][1]}\n"
                 f"Look: strictreply faults --show {run.fault}\nIn a test: llm.script({run.source})"
             )
         elif run in unknown:

@@ -1,9 +1,9 @@
 """Every fault by its name, such as ``faults.wrong_type(search, "limit")``.
 
-``faults.all_for(search)`` makes those of a tool, ``faults.CATALOGUE`` lists them all. A fault is
-one row ``name = factory(…, summary, what is served)`` in a table of the modules ``*_faults``, in a
-variable under whose name it is found here; :func:`~strictreply.testing.faults._catalogue.filled`
-fills its ``$names``.
+``faults.all_for(search)`` makes the faults of a tool; ``faults.CATALOGUE`` has all of them. A fault
+is one row ``name = factory(…, summary, what is served)`` in a table of the modules ``*_faults``;
+the variable's name is the name of the fault. :func:`~strictreply.testing.faults._catalogue.filled`
+fills the ``$names`` of its row.
 """
 
 # Star imports, so that a name is written once.
@@ -38,9 +38,10 @@ def __dir__() -> list[str]:
 
 
 def entry_named(name: str) -> Entry:
-    """Return the entry of a name.
+    """Return the fault with this name from the catalogue.
 
-    Raises ValueError with the nearest names when no fault has that name.
+    ``name`` is such as ``wrong_type``. Raises ValueError with similar names when there is no such
+    fault.
     """
     if name not in CATALOGUE:
         near = ", ".join(get_close_matches(name, CATALOGUE))
@@ -57,11 +58,16 @@ def all_for(
     place: ReplyPlace | None = None,
     args: JSON = None,
 ) -> Iterator[Fault]:
-    """Make every fault of some kinds that can be made of a tool.
+    """Make every fault of some kinds that can be made from a tool.
 
-    By default that is one fault per constraint of the tool's schema. ``kinds`` may be ``Kind`` for
-    the whole catalogue. ``place`` is where replies are written, None for a native call (for plain
-    text without a tool). Each fault is invalid by construction and proved so.
+    By default these are one fault per constraint of the tool's schema. Each fault is checked to be
+    invalid.
+
+    - ``tool`` is a function, a model or a definition; None for plain text.
+    - ``kinds`` are the kinds of faults; ``Kind`` means the whole catalogue.
+    - ``place`` is where replies are written; None for a native call (without a tool, plain text).
+    - ``args`` are the good arguments that the faults change; None for an example made from the
+      schema.
     """
     wanted = frozenset(kinds)
     chosen: ReplyPlace | None = place or (None if tool is None else "call")

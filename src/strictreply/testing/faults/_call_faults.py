@@ -75,22 +75,22 @@ double_encoded_arguments: Entry = _arguments(
     "The arguments are JSON text inside a JSON string.", "$written"
 )
 string_arguments: Entry = _arguments(
-    "The arguments are a string, as if there were only one.", f"the {CANARY}"
+    "The arguments are one string, as if the tool had a single argument.", f"the {CANARY}"
 )
 number_arguments: Entry = _arguments("The arguments are a number.", 42)
 boolean_arguments: Entry = _arguments("The arguments are true.", True)
 null_arguments: Entry = _arguments(
-    "The arguments are null, as models write it for a tool that needs none.",
+    "The arguments are null; models write this for tools without required arguments.",
     None,
     reading=_OF_NOTHING,
 )
 arguments_not_encoded: Entry = _function(
-    "A native call's arguments are an object, not text.",
+    "The arguments of a native call are an object, not JSON text.",
     {"arguments": "$value"},
     reading=Reading.GOOD_BUT_IN_RESPONSE_STREAMS,
 )
 arguments_in_parts: Entry = _function(
-    "The arguments of a native call are a list of parts.", {"arguments": _PARTS}
+    "The arguments of a native call are a list of content parts.", {"arguments": _PARTS}
 )
 arguments_member_null: Entry = _function(
     "The arguments of a native call are null.", {"arguments": None}, reading=_OF_NOTHING
@@ -114,40 +114,46 @@ missing_tool: Entry = _missing("The union names no tool.", {"args": "$value"})
 missing_args: Entry = _missing("The union has no arguments.", {"tool": "$tool"})
 empty_union: Entry = _missing("The union is an empty object.", {})
 bare_arguments: Entry = _missing(
-    "The arguments stand alone, without the union around them.", "$value"
+    "The arguments are written without the union around them.", "$value"
 )
 union_keys_in_other_case: Entry = _missing(
     "The union's keys are capitalised.", {"Tool": "$tool", "Args": "$value"}
 )
 remark_beside_call: Entry = _extra(
-    "A remark of the model stands beside the tool and its arguments.", _UNION | _REMARK
+    "The union has an extra key with a remark, next to the tool and its arguments.",
+    _UNION | _REMARK,
 )
 flat_arguments: Entry = _extra(
-    "The arguments stand beside the tool's name, not under their key.", _flat
+    "The arguments are next to the tool's name, not under the key `args`.", _flat
 )
 name_and_arguments: Entry = _extra(
-    "The union's keys are those of Hermes.", {"name": "$tool", "arguments": "$value"}
+    "The union has the keys that Hermes models write: name and arguments.",
+    {"name": "$tool", "arguments": "$value"},
 )
 name_and_parameters: Entry = _extra(
-    "The union's keys are those of Llama.", {"name": "$tool", "parameters": "$value"}
+    "The union has the keys that Llama models write: name and parameters.",
+    {"name": "$tool", "parameters": "$value"},
 )
 native_call_as_text: Entry = _extra(
     "The content is the JSON of a message with tool_calls.", {"tool_calls": [_CALL]}
 )
-tool_as_key: Entry = _extra("The tool's name is the key of its arguments.", {"$tool": "$value"})
-union_in_response: Entry = _extra("The union stands under a key of its own.", {"response": _UNION})
-schema_echo: Entry = _extra(
-    "The union's members are a schema's properties.", {"type": "object", "properties": _UNION}
+tool_as_key: Entry = _extra(
+    "The tool's name is the key, and the arguments are its value.", {"$tool": "$value"}
 )
-union_in_array: Entry = _union("shape.not_object", "The union stands in an array.", [_UNION])
+union_in_response: Entry = _extra("The union is nested under another key.", {"response": _UNION})
+schema_echo: Entry = _extra(
+    "The union is nested under `properties`, as in a schema.",
+    {"type": "object", "properties": _UNION},
+)
+union_in_array: Entry = _union("shape.not_object", "The union is inside an array.", [_UNION])
 tool_as_object: Entry = _wrong_type(
-    "The tool is not a name, but an object.", {**_UNION, "tool": {"name": "$tool"}}
+    "The tool is an object, not a name.", {**_UNION, "tool": {"name": "$tool"}}
 )
 tool_and_answer: Entry = _both(
     "The model calls a tool and answers at the same time.", _UNION | {"answer": _ANSWER}
 )
 nulls_beside_answer: Entry = _both(
-    "An answer stands beside a tool and arguments that are null.", _NULLS
+    "The union has an answer, and also a tool and arguments that are null.", _NULLS
 )
 empty_answer: Entry = _union(
     "shape.empty", "The answer in the union is an empty text.", {"answer": ""}
@@ -157,15 +163,15 @@ answer_as_object: Entry = _wrong_type(
     "The union's answer is an object, not a text.", {"answer": {"text": _ANSWER}}
 )
 answer_in_object: Entry = _answer(
-    "answer.extra_key", "The answer stands under a key of its own.", {"answer": "$value"}
+    "answer.extra_key", "The answer is nested under another key.", {"answer": "$value"}
 )
-answer_in_array: Entry = _answer("answer.type", "The answer stands in an array.", ["$value"])
+answer_in_array: Entry = _answer("answer.type", "The answer is inside an array.", ["$value"])
 double_encoded_answer: Entry = _answer(
     "answer.type", "The answer is JSON text inside a JSON string.", "$written"
 )
 _CONTENT_PARTS: JSON = [{"type": "text", "text": "$text"}]
 content_in_parts: Entry = _not_text(
-    "The content is a list of parts.",
+    "The content is a list of content parts.",
     _CONTENT_PARTS,
     ("union", "json", "prose"),
     reading=Reading.GOOD,
@@ -186,30 +192,30 @@ _TEMPLATES = f"{{{{{CANARY}}}}} {{0}} %s $${{x}}"
 
 unknown_tool: Entry = _unknown("The model calls a tool that does not exist.", f"lookup_{CANARY}")
 near_miss_tool: Entry = _unknown(
-    "The tool name's last letter is doubled.", lambda good: good.name + good.name[-1]
+    "The last letter of the tool's name is doubled.", lambda good: good.name + good.name[-1]
 )
 tool_in_other_case: Entry = _unknown(
     "The tool's name is written in another case, such as camelCase.", _in_other_case
 )
 namespaced_tool: Entry = _unknown(
-    "The tool's name carries a namespace: functions.name.", "functions.$tool"
+    "The tool's name has a namespace: functions.name.", "functions.$tool"
 )
 leaked_token_in_tool: Entry = _unknown(
-    "A token of the chat template ends the tool's name.", f"$tool{LEAKED_MARKER}"
+    "The tool's name ends with a token of the chat template.", f"$tool{LEAKED_MARKER}"
 )
-tool_with_blank: Entry = _unknown("The tool's name ends with a blank.", "$tool ")
+tool_with_blank: Entry = _unknown("The tool's name ends with a space.", "$tool ")
 tool_with_zero_width_space: Entry = _unknown(
-    "A zero-width space, which nobody sees, ends the name.", "$tool\u200b"
+    "The tool's name ends with an invisible zero-width space.", "$tool\u200b"
 )
 doubled_tool: Entry = _unknown(
-    "The tool's name is doubled, as when the pieces of a stream repeat it.", "$tool$tool"
+    "The tool's name is written twice, as when the chunks of a stream repeat it.", "$tool$tool"
 )
 call_expression_as_tool: Entry = _unknown(
     "The tool's name is a whole call, arguments included.", f'$tool("{CANARY}")'
 )
 instruction_as_tool: Entry = _unknown("The tool's name is an instruction to the model.", _ORDER)
 template_as_tool: Entry = _unknown(
-    "The tool's name holds placeholders of templates and format strings.", _TEMPLATES
+    "The tool's name contains placeholders of templates and format strings.", _TEMPLATES
 )
 empty_tool_name: Entry = _name("shape.empty", "The tool's name is empty.", "")
 null_tool_name: Entry = _name("shape.wrong_type", "The tool's name is null.", None)
@@ -234,22 +240,22 @@ _MANY: list[JSON] = [
 _MIXED: JSON = [_CALL, native_call(f"lookup_{CANARY}", "{}", "call_2")]
 
 two_calls: Entry = _calls(
-    "tool.several", "Two tools are called where only one may be.", _MANY[:2], needs=_ONE
+    "tool.several", "The reply has two calls, but only one is allowed.", _MANY[:2], needs=_ONE
 )
 too_many_calls: Entry = _calls(
-    "tool.too_many", "More tools are called at once than any cap allows: 129.", _MANY
+    "tool.too_many", "The reply has 129 calls, more than any limit allows.", _MANY
 )
 unknown_tool_beside_good_call: Entry = _calls(
-    "tool.unknown", "One of two tools is unknown: neither may run.", _MIXED
+    "tool.unknown", "The reply has two calls, one of an unknown tool: neither may run.", _MIXED
 )
 answer_for_required_call: Entry = _required(
-    "The model answers though a tool must be called.", _answered
+    "The model answers, although it must call a tool.", _answered
 )
 call_in_content: Entry = _required(
-    "The required call stands in the content, as text.", _TAGGED, places=("call",)
+    "The required call is written as text in the content.", _TAGGED, places=("call",)
 )
 forbidden_call: Entry = _forbidden(
-    "A tool is called where none is allowed.", "$completion", ("call", "union")
+    "The model calls a tool, although calls are not allowed.", "$completion", ("call", "union")
 )
 
 # The spelling of a call
@@ -270,7 +276,7 @@ null_call_id: Entry = _no_id("The id of a call is null.", _CALL | {"id": None})
 number_as_call_id: Entry = _no_id("The id of a call is a number.", _CALL | {"id": 7})
 duplicate_call_id: Entry = _calls(
     "call.id_duplicate",
-    "A call comes twice, with one id.",
+    "Two calls have the same id.",
     [_CALL, _CALL],
     reading=Reading.GOOD_BUT_IN_RESPONSES,
 )
@@ -281,17 +287,17 @@ unknown_call_type: Entry = _malformed(
     "A call is of an unknown type: tool_use.", _CALL | {"type": "tool_use"}
 )
 custom_call: Entry = _malformed(
-    "A call is that of a custom tool, with free text for its input.", _CUSTOM
+    "The call is of a custom tool, with free text as its input.", _CUSTOM
 )
 flat_call: Entry = _malformed(
-    "A call has the form of the Responses API: name and arguments beside the id.", _FLAT
+    "A call has the form of the Responses API: name and arguments next to the id.", _FLAT
 )
 missing_function: Entry = _malformed(
     "A call has no function.", {"id": "call_1", "type": "function"}
 )
 null_function: Entry = _malformed("The function of a call is null.", _CALL | {"function": None})
 function_as_text: Entry = _nameless(
-    "The function of a call is a text, the tool's name.", _CALL | {"function": "$tool"}
+    "The function of a call is a string: the tool's name.", _CALL | {"function": "$tool"}
 )
 null_call: Entry = _malformed("A call is null.", None, default_code="reply.empty")
 call_as_text: Entry = _malformed("A call is a string such as name(arguments).", "$tool($written)")
@@ -302,7 +308,7 @@ calls_as_text: Entry = _misplaced(
     "The calls are a string of JSON.", assistant(None, tool_calls="[$call]")
 )
 legacy_function_call: Entry = _misplaced(
-    "The call is in function_call.", assistant(None, function_call=_FUNCTION)
+    "The call is in the old member function_call.", assistant(None, function_call=_FUNCTION)
 )
 native_call_for_union: Entry = _misplaced(
     "The call is native, not the JSON union.", _NATIVE, places=("union",)

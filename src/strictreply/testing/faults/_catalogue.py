@@ -1,4 +1,7 @@
-"""The entries of the catalogue: how one is declared and makes its faults, each proved refused."""
+"""The entries of the catalogue: how they are declared, and how they make faults.
+
+Each fault is checked to be invalid before it is served.
+"""
 
 from __future__ import annotations
 
@@ -17,37 +20,53 @@ from strictreply.testing._wire import HTTPReply, Served, member, native_call
 
 ANYWHERE: tuple[ReplyPlace, ...] = ("call", "union", "json", "prose")
 WRITTEN: tuple[ReplyPlace, ...] = ("call", "union", "json")  # the places where a reply is JSON
-# A token of a chat template that stands in no prompt, so that it is an invention although it is not
-# free.
+# A token of a chat template. Prompts do not contain it, so in a reply only the model wrote it.
 LEAKED_MARKER = "<|channel|>commentary"
-# How long a text of a reply is that is looked for in prompts: a shorter one may stand there by
-# chance.
+# The length of the texts of a reply that are looked for in prompts: a shorter one may be in a
+# prompt by chance.
 MIN_OWN_CHARS = 12
 MAX_OWN_CHARS = 2_000
 MAX_LISTED = 20  # how many places an error names
 
 
 class FaultNotMade(ValueError):
-    """A fault cannot be made of what was given: the message says why, and what can be."""
+    """A fault cannot be made from the given tool, place or arguments.
+
+    The message says why, and what can be made.
+    """
 
 
 class Reading(StrEnum):
-    """What the guard makes of a fault by default; with ``dialects="strict"`` it refuses each."""
+    """What a wrapped client does with a fault by default.
+
+    With ``dialects="strict"`` it refuses every fault. The value is a text for people.
+    """
 
     REFUSED = "refused"
+    """It is invalid over every API."""
     GOOD = "read as the good reply"
+    """It has one meaning over every API."""
     GOOD_BUT_IN_RESPONSES = "read as the good reply, refused over Responses"
+    """It is invalid over the Responses API alone, streamed or not."""
     GOOD_BUT_IN_RESPONSE_STREAMS = "read as the good reply, refused in a stream of Responses"
+    """It is invalid in a stream of the Responses API alone."""
     GOOD_BUT_IN_MESSAGES = "read as the good reply, refused over Messages"
+    """It is invalid over Anthropic's Messages API alone."""
     GOOD_IN_CHAT = "read as the good reply over chat completions, refused over other APIs"
+    """It is valid over chat completions alone."""
     GOOD_WITHOUT_ARGUMENTS = (
         "read as a good native call of a tool that requires no arguments, refused of any other"
     )
+    """It stands for empty arguments, so it is valid for a tool without required arguments."""
 
     def is_good(
         self, api: str, *, is_streamed: bool = False, requires_arguments: bool = True
     ) -> bool:
-        """Report whether it is read as the good reply in one form over an API."""
+        """Report whether a client reads the fault as the good reply over an API.
+
+        ``api`` is the name of its wire. ``is_streamed`` says whether the reply is a stream,
+        ``requires_arguments`` whether the tool has required arguments.
+        """
         is_response = api == "responses"
         read_in: Mapping[Reading, bool] = {
             Reading.REFUSED: False,
@@ -62,10 +81,10 @@ class Reading(StrEnum):
 
 
 class Spoiled(NamedTuple):
-    """A spoiled reply, the place as a JSON Pointer, and its good arguments.
+    """A faulty reply, the place of the fault as a JSON Pointer, and its good arguments.
 
-    ``ground`` is None when the good arguments are those of the target, ``clean`` when the good
-    reply is.
+    ``ground`` is None when the good arguments are those of the target; ``clean`` is None when the
+    good reply is that of the target.
     """
 
     served: Served
@@ -79,37 +98,40 @@ class Entry:
     """One named fault of the catalogue; call it to make the fault of a tool."""
 
     name: str
-    """Name of the variable that holds the entry."""
+    """The name of the entry in :mod:`strictreply.testing.faults`."""
     kind: Kind
     """What the fault is about."""
     code: str
-    """The code that a strict gate reports; ``args.…`` is ``answer.…`` in a structured answer."""
+    """The issue code that a strict contract reports.
+
+    ``args.…`` becomes ``answer.…`` in a structured answer.
+    """
     summary: str
-    """What the fault is, in words."""
+    """What is wrong with the reply, in one sentence."""
     places: tuple[ReplyPlace, ...]
     """Where the fault can be written, the usual place first."""
     make: Callable[[Target], Iterable[Spoiled]] = field(repr=False)
-    """Spoils a good reply in every way that the name covers."""
+    """Makes the faulty replies from a good one."""
     needs: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
-    """The keywords of a request under which alone it is a fault."""
+    """Request keywords that the fault needs: with others the reply is valid."""
     reading: Reading = Reading.REFUSED
-    """What the guard makes of it by default."""
+    """What a wrapped client does with it by default."""
     default_code: str = ""
-    """The code of a refusal by default; empty for ``code``."""
+    """The code of a refusal by default; empty if it is ``code``."""
     api: str = ""
-    """The one API whose replies can have it, by the name of its wire; empty for any."""
+    """The only API that can have the fault, by the name of its wire; empty for all."""
 
     @property
     def by_default(self) -> str:
-        """What the guard makes of it by default, in words: of a refusal with its code."""
+        """What a wrapped client does with it by default, in words, with the code of a refusal."""
         code = "" if self.reading is Reading.GOOD else self.default_code or self.code
         return f"{self.reading}: {code}" if code else str(self.reading)
 
     @property
     def usual(self) -> ReplyPlace | None:
-        """Where the reply is written unless a place is given: as a call.
+        """Where the reply is written if no place is given: ``call`` or ``union``.
 
-        None when the fault cannot be written as one.
+        None when the fault cannot be written as a call.
         """
         return next((place for place in self.places if place in {"call", "union"}), None)
 
@@ -123,11 +145,15 @@ class Entry:
     ) -> Fault:
         """Make the fault of a tool, or of a structured answer (``place="json"``).
 
-        No tool need be given for a fault that needs none. ``at`` is the place in the arguments: a
-        member's name or a JSON Pointer; empty takes the first that can be spoiled. ``args`` are the
-        good arguments to spoil, None for an example made from the schema.
+        - ``tool`` is a function, a model, a definition or the type of an answer; faults of the HTTP
+          response or the connection need none.
+        - ``at`` is the place in the arguments, a key or a JSON Pointer. If empty, it is the first
+          place where the fault can be made.
+        - ``place`` is where the reply is written; None for the usual place.
+        - ``args`` are the good arguments that the fault changes; None for an example made from the
+          schema.
 
-        Raises FaultNotMade when the tool has nothing that this fault could break.
+        Raises FaultNotMade when the fault cannot be made from the tool at this place.
         """
         path = at if at[:1] in {"", "/"} else pointer("", at)
         others: list[str] = []
@@ -144,9 +170,9 @@ class Entry:
     def all_for(
         self, tool: object = None, *, place: ReplyPlace | None = None, args: JSON = None
     ) -> Iterator[Fault]:
-        """Make the fault at every place of a tool's arguments that it can spoil.
+        """Make the fault at every place of a tool's arguments where it can be made.
 
-        Each of them is proved to be refused.
+        The parameters are those of a call of the entry. Each fault is checked to be invalid.
         """
         chosen = place
         if chosen is None:
@@ -164,7 +190,7 @@ class Entry:
                 yield fault
 
     def to_dict(self) -> dict[str, JSON]:
-        """Return the entry as JSON, with its API where it is of one alone."""
+        """Return the entry as JSON; it has ``api`` only if a single API can have the fault."""
         of_one: dict[str, JSON] = {"api": self.api} if self.api else {}
         return {
             **of_one,
@@ -179,7 +205,7 @@ class Entry:
 
     def _fault(self, target: Target, spoiled: Spoiled, *, again: bool) -> Fault:
         at = [repr(spoiled.at)] if spoiled.at else []
-        # Where a place is spoiled again, on other good arguments, those are part of the source.
+        # A place can be changed twice, with other good arguments: then the source names them.
         grounded = target
         if again and spoiled.ground is not None:
             grounded = replace(target, value=spoiled.ground, given=True)
@@ -235,8 +261,8 @@ def response_entry(
 ) -> Entry:
     """Declare a fault that serves a response.
 
-    ``response`` is a template that :func:`filled` fills, or a function that makes it from the good
-    reply. ``write`` makes of it what is served.
+    ``response`` is a template for :func:`filled`, or a function that makes the response from the
+    good reply. ``write`` turns it into the served value.
     """
 
     def make(target: Target) -> Iterator[Spoiled]:
@@ -247,9 +273,9 @@ def response_entry(
 
 
 def collected(namespace: Mapping[str, object]) -> dict[str, Entry]:
-    """Return the entries of a namespace, kind by kind.
+    """Return the entries of a namespace, sorted by kind.
 
-    An entry without a name is named for its variable.
+    An entry without a name gets the name of its variable.
     """
     entries = [(name, value) for name, value in namespace.items() if isinstance(value, Entry)]
 
@@ -263,9 +289,9 @@ def filled(template: object, target: Target) -> object:
     """Fill the ``$names`` in JSON or a response from a good reply; see :func:`substituted`.
 
     ``$value`` are the good arguments or the answer, ``$written`` is their JSON text; ``$json`` and
-    ``$text`` have the union around it where there is one. ``$call`` is the JSON text of a native
-    call. ``$completion`` is the good response, with ``$message`` and ``$finish_reason``; ``$body``
-    is its JSON, ``$half`` that up to the middle.
+    ``$text`` are the same with the union around them, if there is one. ``$call`` is the JSON text
+    of a native call. ``$completion`` is the good response, with ``$message`` and
+    ``$finish_reason``; ``$body`` is its JSON, ``$half`` that up to the middle.
     """
     clean = target.clean
     args = written(target.value)
@@ -294,7 +320,7 @@ def filled(template: object, target: Target) -> object:
 def substituted(template: Any, names: Mapping[str, JSON]) -> Any:
     """Fill the ``$names`` in JSON or a response.
 
-    A name that stands alone becomes the value itself; within a longer text it becomes its text.
+    A name that is the whole string becomes the value itself; inside a longer text it becomes text.
     """
     match template:
         case str() if template[:1] == "$" and template[1:] in names:
@@ -328,7 +354,7 @@ def written(value: JSON) -> str:
 
 
 def _invented(spoiled: Spoiled, target: Target) -> tuple[str, ...]:
-    """Return what only the model wrote in a spoiled reply: invented words, and whole texts."""
+    """Return the words and texts of a faulty reply that only the model can have written."""
     good = target.text(target.value if spoiled.ground is None else spoiled.ground)
     served = str(spoiled.served)
     words = tuple(word for word in (CANARY, LEAKED_MARKER) if word in served and word not in good)
@@ -341,7 +367,7 @@ def _invented(spoiled: Spoiled, target: Target) -> tuple[str, ...]:
 
 
 def _texts_of(served: Served) -> list[str]:
-    """Return the content of a completion and the arguments of its calls, where they are texts."""
+    """Return the content of a completion and the arguments of its calls, if they are strings."""
     choices = member(served, "choices")
     message = member(choices[0], "message") if isinstance(choices, list) and choices else None
     calls = member(message, "tool_calls")
@@ -353,7 +379,7 @@ def _texts_of(served: Served) -> list[str]:
 
 
 def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
-    """Return the issues that the strict gate reports of a fault.
+    """Return the issues that a strict contract reports for a fault.
 
     None when it is not a completion.
     """
@@ -366,9 +392,9 @@ def judged(fault: Fault, target: Target) -> tuple[Issue, ...] | None:
 
 
 def is_refused(fault: Fault, target: Target) -> bool:
-    """Report whether the strict gate refuses a fault with its code.
+    """Report whether a strict contract refuses a fault with its code.
 
-    What is not a completion counts as refused.
+    A fault that is not a completion counts as refused.
     """
     issues = judged(fault, target)
     return issues is None or fault.code in {issue.code for issue in issues}

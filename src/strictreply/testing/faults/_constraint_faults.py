@@ -250,43 +250,47 @@ _one_of = partial(at_place, "one_of")
 _enum = partial(at_place, "enum")
 _conditional = partial(without_required, conditional=True)
 
-no_branch: Entry = at_place("any_of", "A value fits none of the alternatives.", _strangers, "anyOf")
+no_branch: Entry = at_place(
+    "any_of", "A value fits none of the schema's alternatives.", _strangers, "anyOf"
+)
 no_single_branch: Entry = _one_of(
-    "A value fits no alternative where exactly one must fit.", _outside_all
+    "A value must fit exactly one alternative, but fits none.", _outside_all
 )
 several_branches: Entry = _one_of(
-    "A value fits several alternatives where exactly one must fit.", _in_several
+    "A value must fit exactly one alternative, but fits several.", _in_several
 )
 unknown_discriminator: Entry = _enum(
-    "The key that tells alternatives apart has an unknown value.",
+    "The discriminator of the alternatives has an unknown value.",
     lambda spot: [CANARY for tag in spot.rules("const") if isinstance(tag, str)],
 )
 discriminator_of_another: Entry = at_member(
     "extra_key",
-    "The key that tells alternatives apart names another one.",
+    "The discriminator names an alternative that the value does not fit.",
     _tag_of_another,
     "object",
 )
-excluded_value: Entry = at_place("not", "A value is one that the schema excludes.", _excluded)
+excluded_value: Entry = at_place("not", "A value is excluded by the schema.", _excluded)
 broken_condition: Entry = at_member(
-    "required", "A key is missing that a condition requires.", _conditional
+    "required", "A key that a condition of the schema requires is missing.", _conditional
 )
 
 # Listed values
-not_in_enum: Entry = _enum("A value is not one of those that are allowed.", _unlisted, "enum")
+not_in_enum: Entry = _enum("A value is not one of the allowed values.", _unlisted, "enum")
 enum_in_other_case: Entry = _spelled(
     "An allowed string is in another case.", str.upper, str.lower, str.title
 )
 enum_with_space: Entry = _spelled("An allowed string has a space at its end.", "{} ".format)
-enum_in_quotes: Entry = _spelled("An allowed string has quotation marks of its own.", '"{}"'.format)
+enum_in_quotes: Entry = _spelled("An allowed string has extra quotation marks.", '"{}"'.format)
 enum_alternatives: Entry = _enum(
-    "Several allowed strings are joined by a bar.",
+    "Several allowed strings are joined with a bar.",
     lambda spot: ["|".join(_listed_texts(spot))],
     lambda spot: len(_listed_texts(spot)) > 1,
 )
-enum_as_text: Entry = _enum("An allowed value that is not a string is written as one.", _as_text)
+enum_as_text: Entry = _enum(
+    "An allowed value that is not a string is written as a string.", _as_text
+)
 wrong_const: Entry = at_place(
-    "const", "A value is not the only one that is allowed.", _other_constant
+    "const", "A value differs from the only allowed value.", _other_constant
 )
 
 # Bounds of numbers and strings
@@ -302,12 +306,12 @@ above_maximum: Entry = at_place(
 )
 at_exclusive_minimum: Entry = at_place(
     "exclusive_minimum",
-    "A number equals a minimum that it must exceed.",
+    "A number equals an exclusive minimum.",
     lambda spot: spot.rules("exclusiveMinimum"),
 )
 at_exclusive_maximum: Entry = at_place(
     "exclusive_maximum",
-    "A number equals a maximum that it must be below.",
+    "A number equals an exclusive maximum.",
     lambda spot: spot.rules("exclusiveMaximum"),
 )
 not_a_multiple: Entry = at_place(
@@ -320,9 +324,12 @@ empty_string: Entry = at_place("min_length", "A string that must not be empty is
 too_long: Entry = at_place("max_length", "A string is one character too long.", _longer)
 pattern_mismatch: Entry = _pattern("A string does not match the pattern.", _MISMATCHES)
 trailing_newline: Entry = _pattern(
-    "A line break follows a match, which Python's ``$`` forgives.", ["$value\n"]
+    "A string matches the pattern, but ends with a line break; Python's ``$`` allows it.",
+    ["$value\n"],
 )
-text_around_match: Entry = _pattern("A string holds what matches the pattern, and more.", _AROUND)
+text_around_match: Entry = _pattern(
+    "A string contains a match of the pattern, and other text around it.", _AROUND
+)
 
 # Formats
 _ODD_TEXTS = [CANARY, f"{CANARY} %", f"~{CANARY}", f"({CANARY}", f"{{{CANARY}"]
@@ -330,15 +337,15 @@ _SPACED: Mapping[str, Callable[[str], str]] = dict.fromkeys(
     ("uri", "uri_reference", "iri", "iri_reference"), f"{{}} {CANARY}".format
 )
 
-bad_format: Entry = at_place("format", "A string is not of the format at all.", _ODD_TEXTS)
+bad_format: Entry = at_place("format", "A string does not have the format at all.", _ODD_TEXTS)
 date_in_other_order: Entry = _format("A date is written day first.", date=day_first)
 date_in_words: Entry = _format("A date is written with the name of its month.", date=day_in_words)
 impossible_date: Entry = _format(
-    "A date has the right form, but its month is not that long.",
+    "A date has the right form, but the day does not exist in its month.",
     date=on_no_day,
     date_time=on_no_day,
 )
-time_for_date: Entry = _format("A date comes with a time of day.", date="{}T00:00:00Z".format)
+time_for_date: Entry = _format("A date has a time of day.", date="{}T00:00:00Z".format)
 date_for_time: Entry = _format("A point in time has no time of day.", date_time=day_alone)
 time_without_offset: Entry = _format(
     "A time has no UTC offset.", date_time=without_offset, time=without_offset
@@ -353,36 +360,34 @@ duration_in_words: Entry = _format("A duration is written in words.", duration=u
 duration_as_clock: Entry = _format(
     "A duration is written as hours:minutes:seconds.", duration=units_as_clock
 )
-email_with_name: Entry = _format("An email address follows a name.", email="Ann <{}>".format)
-email_in_brackets: Entry = _format(
-    "An email address stands in angle brackets.", email="<{}>".format
-)
+email_with_name: Entry = _format("An email address has a name before it.", email="Ann <{}>".format)
+email_in_brackets: Entry = _format("An email address is in angle brackets.", email="<{}>".format)
 email_without_domain: Entry = _format(
     "An email address ends at its @.", email=lambda text: f"{text.rpartition('@')[0]}@"
 )
 uuid_without_hyphens: Entry = _format(
     "A UUID has no hyphens.", uuid=lambda text: text.replace("-", "")
 )
-uuid_in_braces: Entry = _format("A UUID stands in braces.", uuid="{{{}}}".format)
-uuid_too_short: Entry = _format("A UUID lacks a digit.", uuid=lambda text: text[:-1])
+uuid_in_braces: Entry = _format("A UUID is in braces.", uuid="{{{}}}".format)
+uuid_too_short: Entry = _format("A UUID has one digit too few.", uuid=lambda text: text[:-1])
 uri_without_scheme: Entry = _format(
-    "A URI begins at its host.", uri=without_scheme, iri=without_scheme
+    "A URI begins at its host, without a scheme.", uri=without_scheme, iri=without_scheme
 )
-uri_with_space: Entry = _format("A URI or a reference holds a space.", **_SPACED)
+uri_with_space: Entry = _format("A URI or a URI reference contains a space.", **_SPACED)
 uri_in_markdown: Entry = _format(
-    "A URI is written as a link in Markdown.", uri=f"[{CANARY}]({{}})".format
+    "A URI is written as a Markdown link.", uri=f"[{CANARY}]({{}})".format
 )
 host_with_scheme: Entry = _format("A host name is written as a URI.", hostname="https://{}/".format)
 ipv4_out_of_range: Entry = _format(
     "A part of an IPv4 address is greater than 255.",
     ipv4=lambda text: f"{text.rpartition('.')[0]}.256",
 )
-ipv4_with_port: Entry = _format("An IPv4 address comes with a port.", ipv4="{}:8080".format)
+ipv4_with_port: Entry = _format("An IPv4 address has a port.", ipv4="{}:8080".format)
 ipv6_for_ipv4: Entry = _format(
-    "An IPv6 address stands where an IPv4 address belongs.", ipv4=mapped_to_ipv6
+    "An IPv6 address is given instead of an IPv4 address.", ipv4=mapped_to_ipv6
 )
 ipv4_for_ipv6: Entry = _format(
-    "An IPv4 address stands where an IPv6 address belongs.", ipv6=last_of_ipv6
+    "An IPv4 address is given instead of an IPv6 address.", ipv6=last_of_ipv6
 )
 pointer_without_slash: Entry = _format(
     "A JSON Pointer does not begin with a slash.", json_pointer=without_slash
@@ -397,16 +402,16 @@ too_few_items: Entry = at_place(
 )
 empty_array: Entry = at_place("min_items", "An array that must not be empty is empty.", [[]])
 too_many_items: Entry = at_place("max_items", "An array has too many items.", _with_more_items)
-equal_items: Entry = _unique("Two items are equal where all must differ.", _with_equal_items)
+equal_items: Entry = _unique("Two items are equal, although all must differ.", _with_equal_items)
 equal_items_spelled_apart: Entry = _unique(
-    "Two items differ only in spelling: 1 and 1.0.", _with_items_spelled_apart
+    "Two items are equal numbers written differently: 1 and 1.0.", _with_items_spelled_apart
 )
 extra_item: Entry = at_member(
-    "extra_items", "An item stands after the last one allowed.", _with_extra_item, "array"
+    "extra_items", "An array has an item after the last allowed one.", _with_extra_item, "array"
 )
 missing_contains: Entry = _contains(
-    "An array holds too few items that match contains.", _without_contained
+    "An array has too few items that match `contains`.", _without_contained
 )
 too_many_contained: Entry = _contains(
-    "An array holds too many items that match contains.", _with_many_contained
+    "An array has too many items that match `contains`.", _with_many_contained
 )

@@ -66,14 +66,14 @@ missing_choices: Entry = _no_choices(
     "The response has no choices.", without(completion({}), "choices")
 )
 empty_choices: Entry = _no_choices(
-    "The list of choices is empty, as in an Azure stream's first event.", _choices([])
+    "The list of choices is empty, as in the first event of a stream from Azure.", _choices([])
 )
 null_choices: Entry = _no_choices("The choices are null.", _choices(None))
 choices_as_object: Entry = _no_choices("The choices are one object, not a list.", _choices(_CHOICE))
 two_choices: Entry = _no_choices(
     "The response has two choices, not one.", _choices([_CHOICE, _CHOICE | {"index": 1}])
 )
-null_choice: Entry = _malformed("The one choice is null.", _choices([None]))
+null_choice: Entry = _malformed("The only choice is null.", _choices([None]))
 finish_reason_as_object: Entry = _malformed(
     "The finish reason is an object.", _choice(finish_reason={"type": "stop"})
 )
@@ -84,16 +84,18 @@ missing_message: Entry = _malformed(
 )
 null_message: Entry = _malformed("The message is null.", _choice(message=None))
 empty_message: Entry = _malformed("The message is an empty object.", _choice(message={}))
-message_as_text: Entry = _malformed("The message is a text.", _choice(message="$text"))
+message_as_text: Entry = _malformed("The message is a string.", _choice(message="$text"))
 message_in_array: Entry = _malformed(
-    "The message stands in an array.", _choice(message=["$message"])
+    "The message is inside an array.", _choice(message=["$message"])
 )
 _of_role = partial(response_entry, Kind.ENVELOPE, "reply.role", write=_with_members)
 user_role: Entry = _of_role("The role of the message is user.", {"role": "user"})
 
 # The response itself
-response_in_array: Entry = _malformed("The completion stands in an array.", ["$completion"])
-response_as_text: Entry = _body("The response is a JSON string that holds the completion.", "$body")
+response_in_array: Entry = _malformed("The completion is inside an array.", ["$completion"])
+response_as_text: Entry = _body(
+    "The response is a JSON string that contains the completion.", "$body"
+)
 response_as_number: Entry = _malformed("The response is a number.", 42)
 null_response: Entry = _malformed("The response is null.", None)
 empty_response: Entry = _no_choices("The response is an empty object.", {})
@@ -104,19 +106,19 @@ _MEMBERS = {"object": "error", **_ERROR}
 _FAILED = _choice(error=_ERROR, finish_reason="error")
 
 error_for_response: Entry = _error(
-    "The response is an error, under the status of a success.", {"error": _ERROR}
+    "The response is an error object, with status 200.", {"error": _ERROR}
 )
 error_as_text: Entry = _error(
-    "The response is an error that is a text, under status 200.", {"error": _LOADING}
+    "The response is an error message as a string, with status 200.", {"error": _LOADING}
 )
 error_members_for_response: Entry = _error(
-    "The response is the members of an error, under status 200.", _MEMBERS
+    "The response has the members of an error at its top level, with status 200.", _MEMBERS
 )
 error_beside_choices: Entry = _error(
-    "An error stands beside the choices.", _choices([_CHOICE], error=_ERROR)
+    "The response has an error next to its choices.", _choices([_CHOICE], error=_ERROR)
 )
 error_in_choice: Entry = _error(
-    "An error stands in the choice, as routers report what failed behind them.", _FAILED
+    "The choice has an error, as routers report a failed provider.", _FAILED
 )
 
 # Responses of other APIs
@@ -144,21 +146,22 @@ _ANTHROPIC: JSON = {
 }
 
 chunk_for_response: Entry = _malformed(
-    "The response is a chunk of a stream: a delta, no message.", _CHUNK
+    "The response is a chunk of a stream: it has a delta, and no message.", _CHUNK
 )
 text_completion: Entry = _malformed(
-    "The response is of the older completions API: a text.", _TEXT_COMPLETION
+    "The response is of the older completions API: it has a text, and no message.", _TEXT_COMPLETION
 )
 response_of_responses_api: Entry = _no_choices(
-    "The response is of the Responses API: output, no choices.", _RESPONSE
+    "The response is of the Responses API: it has output, and no choices.", _RESPONSE
 )
 response_of_ollama: Entry = _no_choices(
-    "The response is of Ollama's own API: a message, no choices.", _OLLAMA
+    "The response is of Ollama's own API: it has a message, and no choices.", _OLLAMA
 )
 response_of_anthropic: Entry = _body(
-    "The response is of Anthropic's messages API: parts, no choices.", _ANTHROPIC
+    "The response is of Anthropic's Messages API: it has content blocks, and no choices.",
+    _ANTHROPIC,
 )
-bare_message: Entry = _body("The response is the message alone.", "$message")
+bare_message: Entry = _body("The response is only the message.", "$message")
 
 # How the reply ended
 _truncated = partial(response_entry, Kind.FINISH, "reply.truncated")
@@ -174,22 +177,25 @@ _REFUSAL = f"I cannot help with {CANARY}."
 _THOUGHT = _alone(None, reasoning_content=f"The user wants {CANARY}. So I call it.")
 _NO_CALLS = _alone(None, "tool_calls", tool_calls=[])
 
-cut_at_length: Entry = _cut("The reply was cut at the token limit.", "length")
+cut_at_length: Entry = _cut("The reply was cut off at the token limit.", "length")
 whole_at_length: Entry = _truncated(
-    "The token limit ended a reply that seems whole.", _choice(finish_reason="length")
+    "The reply seems complete, but ended at the token limit.", _choice(finish_reason="length")
 )
 reasoning_to_the_limit: Entry = _truncated(
-    "The model reasoned up to the token limit, without a reply.", _REASONING
+    "The model reasoned until the token limit and wrote no reply.", _REASONING
 )
-cut_at_max_tokens: Entry = _cut("The reply was cut at the token limit: max_tokens.", "max_tokens")
+cut_at_max_tokens: Entry = _cut(
+    "The reply was cut off at the token limit, with the finish reason max_tokens.", "max_tokens"
+)
 cut_at_model_length: Entry = _cut(
-    "The reply was cut at the context's end: model_length.", "model_length"
+    "The reply was cut off at the end of the context, with the finish reason model_length.",
+    "model_length",
 )
 filtered: Entry = _filtered(
-    "The provider's content filter let nothing through.", _alone("", "content_filter")
+    "The provider's content filter removed the whole reply.", _alone("", "content_filter")
 )
 filtered_midway: Entry = _stopped(
-    "The content filter stopped the reply in its middle.", "content_filter"
+    "The content filter stopped the reply in the middle.", "content_filter"
 )
 blocked_for_safety: Entry = _filtered(
     "The reply was blocked, with the finish reason SAFETY.", _alone(None, "SAFETY")
@@ -198,27 +204,29 @@ blocked_as_recitation: Entry = _stopped(
     "The reply was stopped, with the finish reason RECITATION.", "RECITATION"
 )
 blocked_as_sensitive: Entry = _filtered(
-    "The reply was blocked, with the reason sensitive.", _alone("", "sensitive")
+    "The reply was blocked, with the finish reason sensitive.", _alone("", "sensitive")
 )
 refusal: Entry = _refused("The model refused.", _alone(None, refusal=_REFUSAL))
 refusal_beside_reply: Entry = _refused(
-    "A refusal stands beside the reply.", {"refusal": _REFUSAL}, write=_with_members
+    "The message has a refusal in addition to the reply.",
+    {"refusal": _REFUSAL},
+    write=_with_members,
 )
 ended_in_error: Entry = _broken(
-    "The server failed while writing: the finish reason is error.", "error"
+    "The server failed during the reply, with the finish reason error.", "error"
 )
 aborted: Entry = _broken(
-    "The server gave up the request while writing: the finish reason is abort.", "abort"
+    "The server aborted the request during the reply, with the finish reason abort.", "abort"
 )
 out_of_resources: Entry = _broken(
     "The server ran out of resources.", "insufficient_system_resource"
 )
-nothing_said: Entry = _empty("The reply is neither text nor a call.", _alone(None))
+nothing_said: Entry = _empty("The reply has neither text nor a call.", _alone(None))
 empty_content: Entry = _empty(
     "The content is empty, and there is no call.", _alone(""), ("call", "json", "prose")
 )
-blank_content: Entry = _blank("The content is white space.", _alone(" \n"), ("prose",))
-reasoning_alone: Entry = _empty("The reply is the model's reasoning and nothing else.", _THOUGHT)
+blank_content: Entry = _blank("The content is only whitespace.", _alone(" \n"), ("prose",))
+reasoning_alone: Entry = _empty("The reply has only the model's reasoning.", _THOUGHT)
 tool_calls_without_calls: Entry = _empty(
-    "The finish reason is tool_calls, without a call.", _NO_CALLS, ("call",)
+    "The finish reason is tool_calls, but there is no call.", _NO_CALLS, ("call",)
 )

@@ -1,4 +1,4 @@
-"""Faults of a reply's JSON text, which a strict reader refuses before any schema is asked."""
+"""Faults of a reply's JSON text, which a strict parser refuses before the schema is used."""
 
 from __future__ import annotations
 
@@ -232,10 +232,10 @@ _several = partial(_text, code="json.several_values")
 _incomplete = partial(_text, code="json.incomplete")
 
 # Numbers
-nan: Entry = _infinite("NaN stands for a number, as Python's json writes it.", "NaN")
-infinity: Entry = _infinite("Infinity stands for a number.", "Infinity")
-negative_infinity: Entry = _infinite("-Infinity stands for a number.", "-Infinity")
-number_overflow: Entry = _infinite("A number is beyond the largest double: 1e400.", "1e400")
+nan: Entry = _infinite("A number is written as NaN, as Python's json module does.", "NaN")
+infinity: Entry = _infinite("A number is written as Infinity.", "Infinity")
+negative_infinity: Entry = _infinite("A number is written as -Infinity.", "-Infinity")
+number_overflow: Entry = _infinite("A number is larger than the largest double: 1e400.", "1e400")
 _DIGITS = max(5_000, MAX_NUMBER_DIGITS + 1)
 long_integer: Entry = _number("An integer has 5,000 digits.", "7" * _DIGITS, "json.number_too_long")
 leading_zero: Entry = _number("A number starts with a zero: 07.", "$zeros")
@@ -247,32 +247,30 @@ digit_separator: Entry = _number(
     "The digits of a number are grouped as in program code: 1_000.", "$grouped"
 )
 fullwidth_digit: Entry = _number(
-    "The digits are the full-width ones of East Asian typefaces.", "$wide"
+    "A number is written with full-width digits, as in East Asian typefaces.", "$wide"
 )
-arithmetic: Entry = _number("A calculation stands where its result should: 7 * 1.", "$number * 1")
+arithmetic: Entry = _number("A number is written as a calculation: 7 * 1.", "$number * 1")
 number_with_unit: Entry = _number("A number is followed by its unit: 5 km.", "$number km")
 
 # Words
-python_literal: Entry = _word(
-    "True, False or None stands for true, false or null, as in Python.", "$python"
-)
-undefined: Entry = _word("JavaScript's undefined stands for a value.", "undefined")
+python_literal: Entry = _word("A value is written as in Python: True, False or None.", "$python")
+undefined: Entry = _word("A value is written as JavaScript's undefined.", "undefined")
 
 # Strings
-single_quotes: Entry = _string("A string is in single quotes.", "'$text'")
+single_quotes: Entry = _string("A string has single quotes.", "'$text'")
 backticks: Entry = _string(
-    "A string is in backticks, as a template literal of JavaScript.", "`$text`"
+    "A string has backticks, like a template literal in JavaScript.", "`$text`"
 )
-triple_quotes: Entry = _string("A string is in triple quotes, as in Python.", '"""$text"""')
+triple_quotes: Entry = _string("A string has triple quotes, as in Python.", '"""$text"""')
 unquoted_string: Entry = _string("A string has no quotes.", "$unquoted")
 unescaped_quotes: Entry = _string(
-    "A string holds quotes that are not escaped.", f'"$text "{CANARY}""'
+    "A string contains quotes that are not escaped.", f'"$text "{CANARY}""'
 )
 raw_newline: Entry = _string(
-    "A string holds a line break that is not escaped.", f'"$text\n{CANARY}"'
+    "A string contains a line break that is not escaped.", f'"$text\n{CANARY}"'
 )
 raw_control_character: Entry = _string(
-    "A string holds an unescaped control character, U+001B.", '"$text\x1b[31m"'
+    "A string contains a control character that is not escaped: U+001B.", '"$text\x1b[31m"'
 )
 bad_escape: Entry = _string(
     r"A backslash is not escaped, as in a regular expression: \d.", r'"$text\d+"'
@@ -290,32 +288,34 @@ lone_low_surrogate: Entry = _surrogate(
     r"A surrogate pair lacks its first half: \ude00.", r'"\ude00$text"'
 )
 string_concatenation: Entry = _string(
-    "An expression of code stands for a string.", f'"$text" + "{CANARY}".repeat(3)'
+    "A string is written as an expression of code.", f'"$text" + "{CANARY}".repeat(3)'
 )
 
 # Any value
 placeholder: Entry = _any(
     "A template's placeholder was not filled in: <your value>.", f"<your {CANARY}>"
 )
-python_tuple: Entry = _any("A Python tuple stands for a value.", "($items,)")
+python_tuple: Entry = _any("A value is written as a Python tuple.", "($items,)")
 trailing_comma_in_array: Entry = _any(
-    "A comma stands before the closing bracket of an array.", "$array,]"
+    "An array has a comma before its closing bracket.", "$array,]"
 )
 _TWICE = f'{{"{CANARY}": "$text", "{CANARY}": 1}}'
 nested_duplicate_key: Entry = _any(
-    "An object in a value names the same key twice.", _TWICE, "json.duplicate_key"
+    "A nested object has the same key twice.", _TWICE, "json.duplicate_key"
 )
 _DEPTH = DEFAULT_LIMITS.depth + 1
 too_deep: Entry = _first(
-    "Arrays are nested deeper than any cap.", "[" * _DEPTH + "]" * _DEPTH, "json.too_deep"
+    "Arrays are nested deeper than any limit allows.", "[" * _DEPTH + "]" * _DEPTH, "json.too_deep"
 )
 _TOO_LARGE = f'"${{text}}{"x" * DEFAULT_LIMITS.reply_bytes}"'
 too_large: Entry = _first(
-    "A string is larger than the cap of the text, some 1 MB.", _TOO_LARGE, "json.too_large"
+    "A string is larger than the limit for the whole text, about 1 MB.",
+    _TOO_LARGE,
+    "json.too_large",
 )
 _TOO_MANY = f"[{'0,' * DEFAULT_LIMITS.nodes}0]"
 too_many_values: Entry = _first(
-    "An array holds more than 100,000 values.", _TOO_MANY, "json.too_many_nodes"
+    "An array has more than 100,000 values.", _TOO_MANY, "json.too_many_nodes"
 )
 
 # Cut
@@ -326,7 +326,7 @@ cut_in_escape: Entry = _string(
     "The text ends inside an escape.", r'"$text\u00', "json.incomplete", cut=True
 )
 cut_in_number: Entry = _number(
-    "The text ends after the point of a number.", "$trailing", "json.incomplete", cut=True
+    "The text ends after the decimal point of a number.", "$trailing", "json.incomplete", cut=True
 )
 cut_in_word: Entry = _word(
     "The text ends inside true, false or null.", "$word", "json.incomplete", cut=True
@@ -334,19 +334,20 @@ cut_in_word: Entry = _word(
 
 # Members
 duplicate_key: Entry = _repeated(
-    "A key comes twice: parsers take either value.", f'$key: $value, $key: "{CANARY}"'
+    "The same key is written twice; parsers differ in which value they use.",
+    f'$key: $value, $key: "{CANARY}"',
 )
 escaped_duplicate_key: Entry = _repeated(
-    "A key comes twice, once escaped.", f'$key: $value, $escaped: "{CANARY}"'
+    "The same key is written twice, once with an escape.", f'$key: $value, $escaped: "{CANARY}"'
 )
 unquoted_key: Entry = _member("A key has no quotes, as in JavaScript.", "$name: $value")
-missing_colon: Entry = _member("No colon stands between a key and its value.", "$key $value")
-missing_value: Entry = _member("Nothing follows a key and its colon.", "$key: ")
+missing_colon: Entry = _member("The colon between a key and its value is missing.", "$key $value")
+missing_value: Entry = _member("A key has no value after its colon.", "$key: ")
 block_comment: Entry = _member(
-    "A comment stands before a value: /* … */.", f"$key: /* {CANARY} */ $value"
+    "A value has a comment before it: /* … */.", f"$key: /* {CANARY} */ $value"
 )
 line_comment: Entry = _member(
-    "A comment ends the line after a value: // ….", f"$key: $value // {CANARY}\n"
+    "A value has a comment after it: // ….", f"$key: $value // {CANARY}\n"
 )
 cut_after_key: Entry = _member(
     "The text ends after a key and its colon.", "$key:", "json.incomplete", cut=True
@@ -364,78 +365,80 @@ _OF_NOTHING = Reading.GOOD_WITHOUT_ARGUMENTS
 empty_text: Entry = _text(
     "The text is empty.", "", "json.empty", ("call", "union"), reading=_OF_NOTHING
 )
-blank_text: Entry = _text("The text is white space.", " \n", "json.empty", reading=_OF_NOTHING)
+blank_text: Entry = _text("The text is only whitespace.", " \n", "json.empty", reading=_OF_NOTHING)
 _THOUGHTS = f"We need to call it now. The {CANARY} was asked for, so let me do that."
-prose: Entry = _text("The model thinks aloud where JSON belongs.", _THOUGHTS)
+prose: Entry = _text("The text is the model's reasoning, not JSON.", _THOUGHTS)
 python_repr: Entry = _text(
-    "The text is Python's repr: single quotes, True, None.", lambda text: repr(json.loads(text))
+    "The text is a Python repr: single quotes, True, None.", lambda text: repr(json.loads(text))
 )
 python_call: Entry = _text(
-    "The text is a Python call with keywords.", lambda text: f"dict({_keywords(text)})"
+    "The text is a Python call with keyword arguments.", lambda text: f"dict({_keywords(text)})"
 )
 xml: Entry = _text("The text is XML.", lambda text: f"<function>{_elements(text)}</function>")
-yaml: Entry = _text("The text is YAML, a line for each member.", lambda text: _lines(text) or text)
+yaml: Entry = _text("The text is YAML.", lambda text: _lines(text) or text)
 base64_text: Entry = _text(
     "The text is encoded as base64.", lambda text: base64.b64encode(text.encode()).decode()
 )
 whitespace_flood: Entry = _incomplete(
-    "Only line breaks follow the first bracket, as from some JSON modes.", _flooded
+    "After the first bracket there are only line breaks; some JSON modes do this.", _flooded
 )
 
 # Around the JSON
 prose_before: Entry = _text(
-    "A sentence stands before the JSON.", f"Sure! Here is the {CANARY} you asked for:\n\n$text"
+    "The JSON has a sentence before it.", f"Sure! Here is the {CANARY} you asked for:\n\n$text"
 )
 prose_after: Entry = _trailing(
-    "A sentence stands after the JSON.", f"$text\n\nLet me know if you need more {CANARY}."
+    "The JSON has a sentence after it.", f"$text\n\nLet me know if you need more {CANARY}."
 )
-fenced: Entry = _text("The JSON is in a Markdown fence.", "```json\n$text\n```")
+fenced: Entry = _text("The JSON is in a Markdown code fence.", "```json\n$text\n```")
 _THINKING = f"<think>\nThe user wants {CANARY}.\n</think>\n\n$text"
-think_block: Entry = _text("The model's thoughts stand before the JSON, in think tags.", _THINKING)
+think_block: Entry = _text(
+    "The JSON has the model's reasoning before it, in think tags.", _THINKING
+)
 tool_call_tags: Entry = _text(
-    "The JSON is in tool_call tags that the server left.", "<tool_call>\n$text\n</tool_call>"
+    "The JSON is in tool_call tags that the server did not remove.",
+    "<tool_call>\n$text\n</tool_call>",
 )
 template_token: Entry = _trailing(
-    "A token of the chat template stands after the JSON.", "$text<|im_end|>"
+    "The JSON has a token of the chat template after it.", "$text<|im_end|>"
 )
-byte_order_mark: Entry = _text("A byte order mark stands before the JSON.", "\ufeff$text")
+byte_order_mark: Entry = _text("The JSON has a byte order mark before it.", "\ufeff$text")
 nul_byte: Entry = _trailing(
-    "A NUL stands after the JSON, as a program in C ends a text.", "$text\x00"
+    "The JSON has a NUL after it, as at the end of a string in C.", "$text\x00"
 )
 empty_object_before: Entry = _several(
-    "An empty object stands before the JSON, from pieces badly joined.", "{}$text"
+    "The JSON has an empty object before it, as when chunks are joined wrongly.", "{}$text"
 )
-json_lines: Entry = _several("Two JSON values stand on two lines.", "$text\n$text")
+json_lines: Entry = _several("The text is two JSON values on two lines.", "$text\n$text")
 
 # Within the JSON
 _smart = partial(re.sub, r'"((?:[^"\\]|\\.)*)"', r"“\1”")
 extra_closing_bracket: Entry = _trailing(
-    "One closing bracket too many ends the text.", _at_end(lambda end: end * 2)
+    "The text ends with one closing bracket too many.", _at_end(lambda end: end * 2)
 )
 missing_closing_bracket: Entry = _incomplete(
-    "The last bracket is not closed.", _at_end(lambda _: "")
+    "The last closing bracket is missing.", _at_end(lambda _: "")
 )
 missing_opening_brace: Entry = _text(
-    "The first brace is missing.", lambda text: text.removeprefix("{")
+    "The opening brace is missing.", lambda text: text.removeprefix("{")
 )
 mismatched_bracket: Entry = _text(
-    "A wrong bracket closes the text.", _at_end(lambda end: "]" if end == "}" else "}")
+    "The last closing bracket is of the wrong kind.",
+    _at_end(lambda end: "]" if end == "}" else "}"),
 )
-trailing_comma: Entry = _text(
-    "A comma stands before the closing brace of an object.", _before_brace(",")
-)
+trailing_comma: Entry = _text("An object has a comma before its closing brace.", _before_brace(","))
 missing_comma: Entry = _text(
-    "No comma stands between two members.", _before_brace(f' "{CANARY}": true')
+    "The comma between two members is missing.", _before_brace(f' "{CANARY}": true')
 )
-ellipsis: Entry = _text("Three dots stand for what the model left out.", _before_brace(", ..."))
-smart_quotes: Entry = _text("Keys and strings are in typographic quotes.", _smart)
-html_escaped: Entry = _text("The quotes are escaped as in HTML.", html.escape)
+ellipsis: Entry = _text("The model left out a part and wrote three dots.", _before_brace(", ..."))
+smart_quotes: Entry = _text("Keys and strings have typographic quotes.", _smart)
+html_escaped: Entry = _text("The quotes are written as HTML entities.", html.escape)
 escaped_quotes: Entry = _text(
-    "The quotes are escaped, but stand in no string.", lambda text: text.replace('"', '\\"')
+    "The quotes around keys and strings are escaped.", lambda text: text.replace('"', '\\"')
 )
 escaped_line_breaks: Entry = _text(
-    r"The escape \n stands between members, not a line break.", _after_bracket(r"\n  ")
+    r"Members are separated by the escape \n instead of a line break.", _after_bracket(r"\n  ")
 )
 no_break_space: Entry = _text(
-    "A no-break space stands between the members.", _after_bracket("\u00a0")
+    "Members are separated by a no-break space.", _after_bracket("\u00a0")
 )

@@ -1,4 +1,4 @@
-"""Faults of an event stream that the Messages API alone has: of its blocks, and of its message."""
+"""Faults of event streams that only the Messages API has: of its blocks, and of its message."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ _broken = partial(_fault, "reply.broken_off")
 _read = partial(_malformed, reading=Reading.GOOD)
 
 stream_message_starts_again: Entry = _broken(
-    "Another message begins in the middle of the first, as proxies splice two answers.",
+    "Another message begins in the middle of the first, as when a proxy joins two replies.",
     lambda events: _with(events, _at(events, _DELTA), _other(events)),
 )
 stream_message_start_twice: Entry = _broken(
-    "``message_start`` comes twice.",
+    "``message_start`` is sent twice.",
     lambda events: _twice(events, _START),
     reading=Reading.GOOD,
 )
@@ -103,24 +103,24 @@ stream_block_stop_missing: Entry = _read(
     "A block has no ``content_block_stop``.", lambda events: _without(events, _END)
 )
 stream_block_stop_unknown: Entry = _read(
-    "A ``content_block_stop`` is of a block that never began.",
+    "A ``content_block_stop`` names a block that never started.",
     lambda events: _with(events, _at(events, "message_delta"), _UNKNOWN),
 )
 stream_block_stop_twice: Entry = _read(
-    "``content_block_stop`` comes twice.", lambda events: _twice(events, _END)
+    "``content_block_stop`` is sent twice.", lambda events: _twice(events, _END)
 )
 stream_block_goes_on_after_stop: Entry = _malformed(
-    "A delta comes behind the end of its block.",
+    "A delta is sent after the end of its block.",
     lambda events: _with(events, _at(events, _END) + 1, events[_at(events, _DELTA)]),
 )
 stream_block_delta_of_other_type: Entry = _malformed(
-    "A delta is of another type than its block: a text for a call, or an input for a text.",
+    "A delta has another type than its block: text for a call, or input for a text.",
     _in_other_type,
 )
 stream_message_stop_twice: Entry = _read(
-    "``message_stop`` comes twice.", lambda events: _twice(events, _STOP)
+    "``message_stop`` is sent twice.", lambda events: _twice(events, _STOP)
 )
 stream_message_after_stop: Entry = _read(
-    "Another message comes behind the end of the first.",
+    "Another message is sent after the end of the first.",
     lambda events: [*events, _other(events), *events[1:]],
 )

@@ -1,7 +1,7 @@
-"""The places of good arguments that a schema has a say about, and faults declared of them.
+"""The places in good arguments that a schema has rules for, and faults at these places.
 
-Optional members, other branches and untaken conditions are places of other good arguments, each as
-small as can be.
+Optional members, other branches and unmet conditions are places in other good arguments, which are
+as small as possible.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from strictreply.testing.faults._catalogue import WRITTEN, Entry, Spoiled, subst
 
 @lru_cache(maxsize=64)
 def subschemas_of(schema: Schema) -> Subschemas:
-    """Return the sub-schemas of a schema; the same ones when asked again."""
+    """Return the sub-schemas of a schema; the result is cached."""
     return Subschemas(schema)
 
 
@@ -127,7 +127,7 @@ SpotPath: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Spot:
-    """One place of good arguments, with the sub-schemas that govern it."""
+    """One place in good arguments, with the sub-schemas that apply to it."""
 
     parts: Subschemas = field(repr=False)
     """The sub-schemas of the whole schema."""

@@ -1,6 +1,6 @@
 """Faults of an event stream (WHATWG HTML section 9.2).
 
-Its deltas do not add up to a reply, or it breaks off.
+The deltas do not make a reply, or the stream breaks off.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ stream_chunk_without_choices: Entry = _amid(
     "envelope.choices", "A chunk has no choices.", lambda good: event(good.around), **_READ
 )
 stream_chunk_of_second_choice: Entry = _choice(
-    "envelope.choices", "A chunk is of a second choice.", _SECOND
+    "envelope.choices", "A chunk belongs to a second choice.", _SECOND
 )
 stream_choice_null: Entry = _choice("envelope.malformed", "The choice of a chunk is null.", None)
 stream_delta_null: Entry = _choice(
@@ -238,29 +238,29 @@ stream_delta_null: Entry = _choice(
 stream_delta_of_user: Entry = _first("reply.role", "The role of a delta is user.", {"role": "user"})
 stream_delta_content_list: Entry = stream_fault(
     "reply.content",
-    "The content of a delta is a list of parts.",
+    "The content of a delta is a list of content parts.",
     _text_as_list,
     write=lambda good, deltas: good.events_of(deltas),
     **_READ_IN_CHAT,
 )
 stream_finish_before_end: Entry = _ordered(
-    "json.incomplete", "The reply finishes before its JSON ends.", [0, 1]
+    "json.incomplete", "The finish_reason is sent before the JSON ends.", [0, 1]
 )
 stream_delta_repeated: Entry = _ordered(
-    "json.trailing_data", "The last piece of the JSON comes twice.", [0, 1, 2, 2]
+    "json.trailing_data", "The last piece of the JSON is sent twice.", [0, 1, 2, 2]
 )
 stream_deltas_out_of_order: Entry = _ordered(
-    "json.syntax", "The last piece of the JSON comes first.", [2, 0, 1]
+    "json.syntax", "The last piece of the JSON is sent first.", [2, 0, 1]
 )
 stream_index_missing: Entry = _bad("The deltas of a call have no index.", [_NO_INDEX], **_READ)
 stream_index_gap: Entry = _bad(
-    "The only call has index 1, and none has index 0.", lambda good: good.call(1), **_READ
+    "The only call has index 1, not 0.", lambda good: good.call(1), **_READ
 )
 stream_index_text: Entry = _bad(
-    "The index of a call is a text.", lambda good: good.call("0"), **_READ_BUT_IN_MESSAGES
+    "The index of a call is a string.", lambda good: good.call("0"), **_READ_BUT_IN_MESSAGES
 )
 stream_arguments_before_name: Entry = _bad(
-    "The id and name come last.",
+    "The id and name of a call are sent after its arguments.",
     lambda good: good.deltas[1:] + good.deltas[:1],
     **_READ_BUT_IN_MESSAGES,
 )
@@ -270,11 +270,9 @@ stream_name_missing: Entry = _opened(
     _NO_NAME,
     default_code="shape.wrong_type",
 )
-stream_name_changes: Entry = _bad_delta(
-    "A delta among the arguments gives the call another name.", _RENAMED
-)
+stream_name_changes: Entry = _bad_delta("A later delta gives the call another name.", _RENAMED)
 stream_name_in_pieces: Entry = _bad(
-    "The name of a call comes in two pieces.",
+    "The name of a call is sent in two pieces.",
     _in_pieces,
     reading=Reading.GOOD_IN_CHAT,
     default_code="tool.unknown",
@@ -283,34 +281,36 @@ stream_id_missing: Entry = _opened(
     "call.id_missing", "No delta of the call has an id.", _NO_ID, **_READ
 )
 stream_id_changes: Entry = _bad_delta(
-    "A delta among the arguments gives the call another id.", _OTHER_ID, **_READ
+    "A later delta gives the call another id.", _OTHER_ID, **_READ
 )
 stream_id_repeated: Entry = _call(
     "call.id_duplicate",
-    "A call comes again under another index, with the id of the first.",
+    "A call is sent again with another index and the same id.",
     lambda good: good.deltas + good.call(1),
     reading=Reading.GOOD_BUT_IN_RESPONSES,
 )
 stream_calls_share_index: Entry = _bad(
-    "Two calls have one index.",
+    "Two calls have the same index.",
     lambda good: good.deltas + good.call(0, "call_2"),
     clean=_two_calls,
     needs={"stream": True, "parallel_tool_calls": True},
     **_READ_BUT_IN_MESSAGES,
 )
 stream_calls_interleaved: Entry = _call(
-    "json.incomplete", "A call's end has the index of the next call.", _interleaved
+    "json.incomplete", "The end of a call has the index of the next call.", _interleaved
 )
 stream_call_null: Entry = _bad_delta(
-    "A call of a delta is null.", {"tool_calls": [None]}, **_READ_BUT_IN_MESSAGES
+    "A call in a delta is null.", {"tool_calls": [None]}, **_READ_BUT_IN_MESSAGES
 )
-stream_calls_no_list: Entry = _bad_delta("The tool_calls of a delta are an object.", _NO_LIST)
+stream_calls_no_list: Entry = _bad_delta(
+    "The tool_calls of a delta are an object, not a list.", _NO_LIST
+)
 stream_function_null: Entry = _bad_delta(
-    "The function of a call is null in a delta.", _NO_FUNCTION, **_READ_BUT_IN_MESSAGES
+    "The function of a call in a delta is null.", _NO_FUNCTION, **_READ_BUT_IN_MESSAGES
 )
 stream_arguments_object: Entry = _call(
     "json.not_text",
-    "A delta's arguments are an object.",
+    "The arguments in a delta are an object, not text.",
     lambda good: [*good.opening, good.said(good.target.value)],
     **_READ_IN_CHAT,
 )
@@ -344,7 +344,7 @@ stream_cut_in_event: Entry = _cut(
 )
 # The first of the two bytes of é, which is C3 A9.
 stream_cut_in_character: Entry = _cut(
-    "The connection is closed in a character of two bytes.",
+    "The connection is closed in the middle of a two-byte character.",
     lambda good: [good.piece("~").partition(b"~")[0] + b"\xc3"],
 )
 stream_cut_between_events: Entry = _cut("The connection is closed between two events.", [])
@@ -352,13 +352,13 @@ stream_reset: Entry = _broken(
     "The connection is reset between two events.", [], ending=WireEnding.RESET
 )
 stream_hang: Entry = _broken(
-    "No more events come; the connection stays open.", [], ending=WireEnding.HANG
+    "The server stops sending events, and keeps the connection open.", [], ending=WireEnding.HANG
 )
 stream_comments_forever: Entry = _cut(
-    "No more events come, but comments without end.", [_COMMENT], endless=True
+    "The server stops sending events, and sends comments without end.", [_COMMENT], endless=True
 )
 stream_ends_early: Entry = _broken(
-    "The HTTP response ends as it should, but in the middle of the reply.", []
+    "The HTTP response ends normally, but in the middle of the reply.", []
 )
 stream_without_done: Entry = _whole(
     "The ``[DONE]`` at the end is missing.",
@@ -368,33 +368,35 @@ stream_without_done: Entry = _whole(
 stream_without_finish: Entry = _whole(
     "The finish_reason is missing.", lambda good: [*good.events[:-2], DONE]
 )
-stream_empty: Entry = _whole("The response ends without an event.", [])
+stream_empty: Entry = _whole("The response has no event.", [])
 stream_done_at_once: Entry = stream_fault(
-    "envelope.choices", "``[DONE]`` comes without a chunk.", [DONE]
+    "envelope.choices", "``[DONE]`` is sent without a chunk before it.", [DONE]
 )
-stream_not_json: Entry = _bad_event("The data of an event is a text, not JSON.", _NO_JSON)
+stream_not_json: Entry = _bad_event("The data of an event is plain text, not JSON.", _NO_JSON)
 stream_prefix_twice: Entry = _malformed(
-    "``data:`` comes twice.", lambda good: [b"data: " + one for one in good.events]
+    "The prefix ``data:`` is written twice.", lambda good: [b"data: " + one for one in good.events]
 )
 stream_events_run_together: Entry = _malformed(
-    "No blank line separates events.",
+    "The blank lines between events are missing.",
     lambda good: [*(one.removesuffix(b"\n") for one in good.events), b"\n"],
 )
 stream_not_utf8: Entry = _amid(
-    "json.encoding", "An event holds a byte that is not UTF-8.", _not_utf8
+    "json.encoding", "An event contains a byte that is not UTF-8.", _not_utf8
 )
 stream_not_object: Entry = _bad_event("The data of an event is a JSON array.", event([CANARY]))
 stream_error: Entry = _error(
-    "An error comes in the middle of the reply, and ends it.", _ERROR_EVENTS
+    "An error is sent in the middle of the reply, and ends it.", _ERROR_EVENTS
 )
 stream_error_event: Entry = _error(
-    "An event of the type ``error`` comes in the middle of the reply.", _TYPED
+    "An event of type ``error`` is sent in the middle of the reply.", _TYPED
 )
-stream_html_page: Entry = _malformed("A proxy's HTML page comes in place of the stream.", _HTML)
+stream_html_page: Entry = _malformed("The response is a proxy's HTML page, not a stream.", _HTML)
 stream_plain_json: Entry = _malformed(
-    "JSON comes, not a stream.", lambda good: HTTPReply.json(200, good.target.clean)
+    "The response is JSON, not a stream.", lambda good: HTTPReply.json(200, good.target.clean)
 )
-stream_json_lines: Entry = _malformed("The chunks come as JSON lines, not as events.", _json_lines)
+stream_json_lines: Entry = _malformed(
+    "The chunks are sent as JSON lines, not as events.", _json_lines
+)
 stream_endless_event: Entry = _flood(
     "The data of an event never ends.", [b'data: {"id": "', _FILLER]
 )
@@ -402,9 +404,11 @@ stream_endless_text: Entry = _flood(
     "The text never ends.", lambda good: [good.piece(" " * (1 << 14))]
 )
 stream_goes_on_after_finish: Entry = _malformed(
-    "More text comes after the finish_reason.",
+    "More text is sent after the finish_reason.",
     lambda good: [*good.events[:-1], good.piece(f" {CANARY}"), DONE],
 )
 stream_finishes_twice: Entry = _malformed(
-    "The finish comes twice.", lambda good: good.events[:-1] + good.events[-2:], **_READ
+    "The chunk with the finish_reason is sent twice.",
+    lambda good: good.events[:-1] + good.events[-2:],
+    **_READ,
 )

@@ -1,4 +1,4 @@
-"""Faults of the HTTP response, and of the connection that it comes over (RFC 9112)."""
+"""Faults of the HTTP response, and of its connection (RFC 9112)."""
 
 from __future__ import annotations
 
@@ -121,21 +121,23 @@ _LATER = "Thu, 01 Jan 2026 00:00:05 GMT"
 _NO_URL = HTTPReply(307, {"Location": "http://model.invalid:port/"})
 
 bad_request: Entry = _error(
-    400, "a value of the request is refused.", "Invalid value: 'tools'", "invalid_value"
+    400, "the API rejects a value in the request.", "Invalid value: 'tools'", "invalid_value"
 )
 context_length_exceeded: Entry = _error(
     400,
-    "the messages exceed the context.",
+    "the messages are too long for the model's context.",
     _TOO_LONG,
     "context_length_exceeded",
     reason="context_length_exceeded",
 )
 unauthorized: Entry = _error(
-    401, "the key is not known.", "Incorrect API key provided", "invalid_api_key"
+    401, "the API key is unknown.", "Incorrect API key provided", "invalid_api_key"
 )
-forbidden: Entry = _error(403, "the key may not use the model.", _NO_ACCESS, "model_not_allowed")
+forbidden: Entry = _error(
+    403, "the API key may not use the model.", _NO_ACCESS, "model_not_allowed"
+)
 model_not_found: Entry = _error(
-    404, "there is no such model.", "The model does not exist", "model_not_found"
+    404, "the model does not exist.", "The model does not exist", "model_not_found"
 )
 request_timeout: Entry = _error(
     408, "the request came too slowly.", "The request timed out", kind="timeout"
@@ -145,9 +147,9 @@ content_too_large: Entry = _error(
     413, "the body is too large.", "The request is larger than 4 MB", "request_too_large"
 )
 unprocessable_content: Entry = _error(
-    422, "the request's content is refused.", "tools.0.function: field required"
+    422, "the API rejects the content of the request.", "tools.0.function: field required"
 )
-rate_limited: Entry = _limited("it states no time to wait.")
+rate_limited: Entry = _limited("the response has no Retry-After.")
 rate_limited_seconds: Entry = _limited("Retry-After is 2 seconds.", Retry_After="2")
 rate_limited_milliseconds: Entry = _limited(
     "retry-after-ms is 1500.", Retry_After="2", retry_after_ms="1500"
@@ -156,11 +158,11 @@ rate_limited_date: Entry = _limited(
     "Retry-After is a date, 5 seconds after Date.", Date=_DATE, Retry_After=_LATER
 )
 rate_limited_zero: Entry = _limited(
-    "Retry-After is 0, which invites a tight loop.", Retry_After="0"
+    "Retry-After is 0; a client that obeys it retries in a tight loop.", Retry_After="0"
 )
 rate_limited_negative: Entry = _limited("Retry-After is negative.", Retry_After="-1")
 rate_limited_hour: Entry = _limited(
-    "Retry-After is an hour: a client that obeys it blindly hangs.", Retry_After="3600"
+    "Retry-After is an hour; a client that obeys it seems to hang.", Retry_After="3600"
 )
 rate_limited_garbage: Entry = _limited(
     "Retry-After is neither seconds nor a date.", Retry_After="soon"
@@ -169,20 +171,23 @@ _spent = partial(
     _error, code="insufficient_quota", kind="insufficient_quota", reason="insufficient_credits"
 )
 quota_spent: Entry = _spent(
-    429, "the quota is spent, and waiting does not help.", "You exceeded your current quota"
+    429, "the quota is exhausted, and waiting does not help.", "You exceeded your current quota"
 )
 internal_server_error: Entry = _error(500, "the API failed.", _HAD_ERROR, kind="server_error")
 bad_gateway: Entry = _server_error(
-    "A 502 as a proxy's HTML page.", html_reply(502, "502 Bad Gateway")
+    "A 502 with a proxy's HTML page.", html_reply(502, "502 Bad Gateway")
 )
 service_unavailable: Entry = _error(
     503, "Retry-After is 1 second.", _BUSY, kind="server_error", Retry_After="1"
 )
 gateway_timeout: Entry = _server_error(
-    "A 504 as a proxy's HTML page.", html_reply(504, "504 Gateway Time-out")
+    "A 504 with a proxy's HTML page.", html_reply(504, "504 Gateway Time-out")
 )
 overloaded: Entry = _error(
-    529, "some providers use it when overloaded.", "Overloaded", kind="overloaded_error"
+    529,
+    "the status of some providers when they are overloaded.",
+    "Overloaded",
+    kind="overloaded_error",
 )
 redirect_without_location: Entry = _http("api_error", "A 307 without a Location.", HTTPReply(307))
 redirect_to_no_address: Entry = _broken("A 307 whose Location is not a URL.", _NO_URL)
@@ -198,35 +203,36 @@ _SENTENCE = f"upstream request timeout ({CANARY})".encode()
 _UNZIPPED = HTTPReply(200, _ZIPPED, (b"$body",))
 _ENDLESS = HTTPReply(200, _JSON, (b"$body", _BLANKS), WireEnding.CUT, "chunked", endless=True)
 
-html_page: Entry = _malformed("A 200 that is a proxy's HTML page, such as a login.", _PAGE)
-plain_text: Entry = _malformed(
-    "A 200 that is a sentence in text/plain.", _ok(_SENTENCE, "text/plain")
-)
+html_page: Entry = _malformed("A 200 with a proxy's HTML page, such as a login page.", _PAGE)
+plain_text: Entry = _malformed("A 200 with a sentence as text/plain.", _ok(_SENTENCE, "text/plain"))
 page_as_json: Entry = _malformed(
-    "A 200 that is an HTML page under the type of JSON.", _ok(_PAGE.body)
+    "A 200 with an HTML page that is declared as JSON.", _ok(_PAGE.body)
 )
 empty_body: Entry = _malformed("A 200 without a body.", _ok(b""))
 no_content: Entry = _malformed("A 204, which has no body.", HTTPReply(204))
 half_body: Entry = _malformed(
-    "The JSON of the completion ends halfway, though the response is whole.", _ok(b"$half")
+    "The JSON of the completion is cut in half, but the HTTP response is complete.", _ok(b"$half")
 )
-body_twice: Entry = _malformed("The completion comes twice in one body.", _ok(b"$body$body"))
+body_twice: Entry = _malformed("The body has the completion twice.", _ok(b"$body$body"))
 body_not_utf8: Entry = _malformed(
-    "The body holds a byte that is not UTF-8.",
+    "The body contains a byte that is not UTF-8.",
     lambda target: _ok(as_sent(target).replace(b'"scripted"', b'"script\xe9d"')),
 )
-body_in_array: Entry = _malformed("The completion stands in a JSON array.", _ok(b"[$body]"))
+body_in_array: Entry = _malformed("The completion is inside a JSON array.", _ok(b"[$body]"))
 unasked_stream: Entry = _malformed(
-    "A stream comes that was not asked for.", _streamed, needs={"stream": False}
+    "The response is a stream, although the request did not ask for one.",
+    _streamed,
+    needs={"stream": False},
 )
 gzip_bomb: Entry = _too_large(
-    "A reply with 20 MB of blanks after it, compressed to some 20 KB.", _compressed_bomb
+    "The body has 20 MB of spaces after the completion, compressed to about 20 KB.",
+    _compressed_bomb,
 )
 gzip_not_compressed: Entry = _broken(
-    "The body is not compressed, though the headers declare gzip.", _UNZIPPED
+    "The body is not compressed, but the headers declare gzip.", _UNZIPPED
 )
 endless_body: Entry = _too_large(
-    "Blanks follow the completion without end; each is valid JSON so far.", _ENDLESS
+    "The body has spaces after the completion, without end; it stays valid JSON.", _ENDLESS
 )
 
 # The connection
@@ -243,41 +249,48 @@ _SSH = _raw(b"SSH-2.0-OpenSSH_9.2 %b\r\n" % CANARY.encode())
 _NO_STATUS = _raw(_HEAD.replace(b"200 OK", b"OK") + b"\r\n$body")
 
 reset_before_response: Entry = _connection(
-    "The connection is reset at once.", HTTPReply(ending=WireEnding.RESET)
+    "The connection is reset before the response.", HTTPReply(ending=WireEnding.RESET)
 )
 closed_before_response: Entry = _connection(
-    "The connection is closed at once.", HTTPReply(ending=WireEnding.CUT)
+    "The connection is closed before the response.", HTTPReply(ending=WireEnding.CUT)
 )
 no_response: Entry = _timeout(
-    "The request is taken, and nothing is answered.", HTTPReply(ending=WireEnding.HANG)
+    "The server reads the request and never responds.", HTTPReply(ending=WireEnding.HANG)
 )
 closed_in_head: Entry = _connection("The connection is closed between two headers.", _raw(_HEAD))
 hang_in_head: Entry = _timeout(
-    "Nothing more comes after the first headers.", _raw(_HEAD, ending=WireEnding.HANG)
+    "The server stops sending after the first headers, and keeps the connection open.",
+    _raw(_HEAD, ending=WireEnding.HANG),
 )
-endless_head: Entry = _connection("Headers come without end, and no body.", _FILLER)
+endless_head: Entry = _connection("The server sends headers without end, and no body.", _FILLER)
 reset_in_body: Entry = _connection(
     "The connection is reset in the middle of the body.", _half(WireEnding.RESET)
 )
 closed_in_body: Entry = _connection(
     "The connection is closed before Content-Length is reached.", _half(WireEnding.CUT)
 )
-hang_in_body: Entry = _timeout("Nothing more comes after half of the body.", _half(WireEnding.HANG))
+hang_in_body: Entry = _timeout(
+    "The server stops sending in the middle of the body, and keeps the connection open.",
+    _half(WireEnding.HANG),
+)
 dripping_body: Entry = _timeout(
-    "A byte comes each half second, then none: only a total deadline ends it.", _dripping
+    "The server sends a byte every half second, then stops; only a total deadline ends the call.",
+    _dripping,
 )
 closed_between_chunks: Entry = _connection(
-    "The last chunk, which ends a chunked body, is missing.", _NO_LAST_CHUNK
+    "The final chunk of a chunked body is missing.", _NO_LAST_CHUNK
 )
 broken_chunk: Entry = _connection("The size of a chunk is not a hexadecimal number.", _BAD_CHUNK)
 content_length_too_small: Entry = _misread(
-    "Content-Length is half the body.", _headed(b"Content-Length: $half_length")
+    "Content-Length is half the length of the body.", _headed(b"Content-Length: $half_length")
 )
 content_length_twice: Entry = _connection(
-    "Two different Content-Lengths come: the end is unknown.", _TWO_LENGTHS
+    "The response has two different Content-Length headers, so its end is unknown.", _TWO_LENGTHS
 )
 content_length_no_number: Entry = _connection(
     "Content-Length is a word.", _headed(b"Content-Length: unknown")
 )
 not_http: Entry = _connection("Another protocol answers on the port.", _SSH)
-status_line_garbled: Entry = _connection("The status is not a number.", _NO_STATUS)
+status_line_garbled: Entry = _connection(
+    "The status in the status line is not a number.", _NO_STATUS
+)

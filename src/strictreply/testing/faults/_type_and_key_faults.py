@@ -1,6 +1,6 @@
 """Faults of a value's JSON type, and of an object's keys.
 
-The former are values that ``int()``, ``bool()``, ``==`` or ``if`` misread.
+Faults of the type are values that ``int()``, ``bool()``, ``==`` or ``if`` misread.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ _array = partial(_typed, where="array")
 _object = partial(_typed, where="object")
 _scalar = partial(_typed, where="string number integer boolean")
 
-wrong_type: Entry = _typed("A value is of another JSON type.", _of_another_type)
+wrong_type: Entry = _typed("A value has the wrong JSON type.", _of_another_type)
 number_as_text: Entry = _number("A number is written as a string.", ["$written"])
 number_as_text_with_unit: Entry = _number(
     "A number is written as a string with a unit.", [f"$written {CANARY}"]
@@ -254,30 +254,32 @@ fraction_for_integer: Entry = _number(
     "An integer has a fraction.", lambda spot: [spot.value + 0.5, spot.value - 0.5]
 )
 boolean_for_number: Entry = _number(
-    "A boolean stands where a number belongs.",
+    "A boolean is given instead of a number.",
     lambda spot: [one for one in (True, False) if one != spot.value],
 )
 boolean_as_text: Entry = _boolean(
-    "A boolean is written as a string; Python takes either for true.", ["$written"]
+    "A boolean is written as a string; in Python both strings are truthy.", ["$written"]
 )
 boolean_in_words: Entry = _boolean(
-    "A boolean is written as yes or no; Python takes either for true.",
+    "A boolean is written as yes or no; in Python both strings are truthy.",
     lambda spot: ["yes" if spot.value else "no"],
 )
 number_for_boolean: Entry = _boolean(
     "A boolean is written as 1 or 0.", lambda spot: [int(spot.value)]
 )
-number_for_text: Entry = _typed("A number stands for a string.", _number_in, "string")
+number_for_text: Entry = _typed("A number is given instead of a string.", _number_in, "string")
 timestamp_for_date: Entry = _typed(
     "A date or a time is written as seconds since 1970.",
     _seconds_of,
     lambda spot: spot.kind == "string" and not _MOMENTS.isdisjoint(spot.rules("format")),
 )
 null_value: Entry = _typed(
-    "Null stands where a value must be.", [None], lambda spot: not spot.optional
+    "Null is given instead of a value.", [None], lambda spot: not spot.optional
 )
 null_for_optional: Entry = _typed(
-    "Null stands where a member should be left out.", [None], lambda spot: spot.optional
+    "Null is given for an optional member that should be left out.",
+    [None],
+    lambda spot: spot.optional,
 )
 null_as_text: Entry = _typed(
     "Null is written as a string.",
@@ -285,17 +287,19 @@ null_as_text: Entry = _typed(
     lambda spot: "null" in [*spot.rules("type"), *spot.listed("type")],
 )
 empty_text_for_optional: Entry = _typed(
-    "An empty string stands for a member left out.",
+    "An empty string is given for an optional member that should be left out.",
     [""],
     lambda spot: spot.optional and spot.kind != "string",
 )
 array_as_text: Entry = _array(
     "An array is written as a string of JSON.", lambda spot: [json.dumps(_items(spot))]
 )
-array_as_comma_list: Entry = _array("An array is written as a string with commas.", _comma_list)
-scalar_for_array: Entry = _array("One item stands where an array belongs.", _one_item)
+array_as_comma_list: Entry = _array(
+    "An array is written as a string of values separated by commas.", _comma_list
+)
+scalar_for_array: Entry = _array("One item is given instead of an array.", _one_item)
 object_for_array: Entry = _array(
-    "An array is an object with numbered keys.",
+    "An array is written as an object with numbered keys.",
     lambda spot: [{str(n): item for n, item in enumerate(_items(spot) or [CANARY])}],
 )
 _SCHEMED: list[JSON] = [{"type": "$kind", "value": "$value"}]
@@ -310,13 +314,13 @@ value_in_its_schema: Entry = _scalar(
 )
 object_as_text: Entry = _object("An object is written as a string of JSON.", ["$written"])
 text_for_object: Entry = _object(
-    "A description in words stands where an object belongs.", [f"the {CANARY} one"]
+    "A description in words is given instead of an object.", [f"the {CANARY} one"]
 )
 array_for_object: Entry = _object("An object is wrapped in an array.", [["$value"]])
 wrong_item_type: Entry = _then_item(
-    "An item after good ones is of another JSON type.", *[*_OF_TYPE.values()][:-1]
+    "An extra item at the end of an array has the wrong JSON type.", *[*_OF_TYPE.values()][:-1]
 )
-null_item: Entry = _then_item("Null stands after the good items of an array.", None)
+null_item: Entry = _then_item("An extra item at the end of an array is null.", None)
 
 # Keys
 _REMARKS = ("explanation", "reasoning", "thoughts", "confidence", "note")
@@ -338,17 +342,19 @@ missing_required: Entry = _missing(
 )
 empty_object: Entry = at_place("required", "An object that has required keys is empty.", [{}])
 dependent_key_missing: Entry = at_member(
-    "dependent_required", "A key is missing that another requires.", _incomplete
+    "dependent_required", "A key that another key requires is missing.", _incomplete
 )
-extra_key: Entry = _extra_key("The arguments have a key that the schema does not know.", _one_more)
+extra_key: Entry = _extra_key(
+    "The arguments have a key that the schema does not define.", _one_more
+)
 nested_extra_key: Entry = _inner_key(
-    "An object in the arguments has a key that the schema does not know.", _one_more
+    "A nested object in the arguments has a key that the schema does not define.", _one_more
 )
 key_where_none_allowed: Entry = at_place(
-    "no_keys", "An object that may have no keys has one.", _one_more, "object"
+    "no_keys", "An object that must be empty has a key.", _one_more, "object"
 )
 commentary_key: Entry = _extra_key(
-    "The arguments have a key in which the model explains itself.",
+    "The arguments have an extra key with the model's explanation.",
     lambda spot: [
         {**spot.value, name: f"because {CANARY}"} for name in _REMARKS if name not in spot.value
     ],
@@ -358,26 +364,26 @@ key_in_other_case: Entry = _wrong_key(
     "A key is written in another case, such as camelCase.", _with_other_case
 )
 flattened_object: Entry = _wrong_key(
-    "An inner object's members stand one level too high.", partial(_lifted, prefix="")
+    "The members of a nested object are written one level too high.", partial(_lifted, prefix="")
 )
 dotted_key: Entry = _wrong_key(
-    "The members of an inner object are dotted keys.", partial(_lifted, prefix="{}.")
+    "The members of a nested object are written as dotted keys.", partial(_lifted, prefix="{}.")
 )
 arguments_under_a_key: Entry = _extra_key(
-    "The arguments are the value of a key such as args.", _WRAPPED
+    "The arguments are nested under a key such as args.", _WRAPPED
 )
 schema_instead_of_arguments: Entry = _extra_key(
-    "The schema is returned in place of arguments.", _schema
+    "The schema is given instead of arguments.", _schema
 )
 too_few_properties: Entry = at_place(
-    "min_properties", "An object has fewer keys than it must have.", _with_fewer_keys
+    "min_properties", "An object has too few keys.", _with_fewer_keys
 )
 too_many_properties: Entry = at_place(
-    "max_properties", "An object has more keys than it may have.", _with_more_keys
+    "max_properties", "An object has too many keys.", _with_more_keys
 )
 bad_property_name: Entry = at_place(
     "property_names", "A key has a name that is not allowed.", _misnamed
 )
 forbidden_key: Entry = at_member(
-    "forbidden", "A key is present that the schema forbids by name.", _forbidden, "object"
+    "forbidden", "An object has a key that the schema forbids by name.", _forbidden, "object"
 )
