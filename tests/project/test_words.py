@@ -37,3 +37,15 @@ def test_code_is_not_read() -> None:
     """Names in code are not words: only strings and comments of a Python file are read."""
     assert lines("a.py", "mend = 1\nwhoever = mend\n") == []
     assert lines("a.py", "x is None\nprint('mend')\n") == [2]
+
+
+def test_no_such_word_is_left() -> None:
+    """No file that people read has such a word, and files are looked at."""
+    files = LINT["files"]()
+    found = [
+        f"{path.relative_to(ROOT)}:{one.line}: {one.text} -> {one.instead}"
+        for path in files
+        for one in LINT["found_in"](path.name, path.read_text(encoding="utf-8"), WORDS)
+    ]
+    assert found == []
+    assert len(files) > 300
