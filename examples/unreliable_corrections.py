@@ -197,8 +197,7 @@ def fields(value: object) -> JSONObject:
 
 def items(value: Any) -> list[Any]:
     """Return an array; for any other value an empty one."""
-    found: list[Any] = value if isinstance(value, list) else []
-    return found
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 class Complaint(NamedTuple):

@@ -152,10 +152,10 @@ STREAMED = (
 
 SENT_BACK = (
     *DOCUMENTED,
-    Documented("responses.md", "Each call goes back as `completed`", "/status"),
+    Documented("responses.md", "Each call is sent back as `completed`", "/status"),
     Documented(
         "responses.md",
-        "The item behind a reasoning item that is left out goes without its id",
+        "If a reasoning item is left out, the item after it is sent without its id",
         "/id",
     ),
 )

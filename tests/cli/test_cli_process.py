@@ -237,7 +237,7 @@ def test_colours_are_for_terminals_that_want_them(
     os.close(terminal)
     printed = read_terminal(master)
     assert ended(started)[0] == 0
-    assert b"partly kept, rest fixed" in printed
+    assert b"only the wrong one is retried" in printed
 
     assert (b"\x1b[32m" in printed) is not plain
 

@@ -133,9 +133,9 @@ def test_no_class_is_derived_from_a_guard() -> None:
         ({"modes": "observe"}, "modes must be a list of rules"),
         ({"modes": {"key": "a"}}, "modes must be a list of rules"),
         ({"modes": ["observe"]}, r"modes\[0\] must be a mapping"),
-        ({"modes": [{"mode": "off"}]}, r"modes\[0\] must say for which model, key or team"),
-        ({"modes": [{"key": 7, "mode": "off"}]}, r"modes\[0\] must say for which"),
-        ({"modes": [{"key": "a"}]}, r"modes\[0\] must say how far"),
+        ({"modes": [{"mode": "off"}]}, r"modes\[0\] must have a model, a key or a team"),
+        ({"modes": [{"key": 7, "mode": "off"}]}, r"modes\[0\] must have a model"),
+        ({"modes": [{"key": "a"}]}, r"modes\[0\] must have at least one of mode"),
         ({"modes": [{"keys": "a", "mode": "off"}]}, r"modes\[0\] has no 'keys'"),
         (
             {"modes": [{"key": "a", "mode": "off"}, {"team": "b", "mode": "watch"}]},

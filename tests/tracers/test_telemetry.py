@@ -382,7 +382,8 @@ def test_what_a_provider_makes_is_no_provider(name: str) -> None:
     needs("opentelemetry.sdk")
     provider, _ = spans()
     wrong: Any = {name: provider.get_tracer("app")}
-    with pytest.raises(TypeError, match=rf"{name}=, not \w*Tracer: give the provider"):
+    refused = rf"{name}= must be a \w+, not \w*Tracer: pass the provider"
+    with pytest.raises(TypeError, match=refused):
         instrument(sr.wrap(Server(GOOD).client()), **wrong)
 
 

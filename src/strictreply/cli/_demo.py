@@ -63,7 +63,7 @@ _STYLES = {
 }
 _LEGEND = "reply: the model's · issue: what is wrong · sent: correction · ran: your code"
 _INDENT = 10  # columns before the words: three spaces and a label
-_VERDICT_COLUMN = 68  # where a line says what became of a call
+_VERDICT_COLUMN = 68  # where a line says whether a call was kept
 
 
 def tell(screen: Console | None = None) -> None:
@@ -131,7 +131,7 @@ def _program(story: Story) -> tuple[Any, Any]:
 
 
 def _calls_of(attempt: Attempt) -> Iterator[str]:
-    """Give the calls of a reply; when there are several, each says what became of it."""
+    """Give the calls of a reply; with several, each says whether it was kept."""
     draft = wire_named(attempt.api).draft_in(attempt.raw)
     calls = draft.calls if draft is not None else ()
     for index, call in enumerate(calls):
@@ -152,7 +152,7 @@ def _say(screen: Console, label: str, *lines: str) -> None:
         text = Text(printable_lines(line), style=_STYLES[label])
         for part in text.wrap(screen, screen.width - _INDENT):
             part.rstrip()
-            _print(screen, Text(lead, style="dim").append_text(part))
+            _print(screen, Text.assemble((lead, "dim"), part))
             lead = " " * _INDENT
 
 

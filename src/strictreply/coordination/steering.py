@@ -290,7 +290,7 @@ class ContentLoop:
         listed = ", ".join((*self.actions, *self.tools)) or "nothing; review the topology"
         return (
             f"{self.agent} gave {self.count} consecutive replies without an action; "
-            f"it could have called: {listed}"
+            f"allowed: {listed}"
         )
 
     def to_dict(self) -> JSONObject:
