@@ -138,6 +138,32 @@ def test_the_tutorial_mends_the_bug(pytester: pytest.Pytester) -> None:
     assert missing == [], "write the lines of this run on the page"
 
 
+UNGUARDED = '''
+def ask_the_shop(model):
+    completion = model.chat.completions.create(
+        model="gpt-5",
+        messages=[{"role": "user", "content": "Refund it."}],
+        tools=[refund.definition],
+    )
+    for call in completion.choices[0].message.tool_calls or ():
+        REFUNDED.append(json.loads(call.function.arguments)["order"])
+'''
+
+
+def test_the_test_of_the_readme_fails_without_a_guard(pytester: pytest.Pytester) -> None:
+    """Its marked test fails for an app that trusts the model, and passes over a guarded client."""
+    page = Page((DOCS.parent / "README.md").read_text(encoding="utf-8"))
+    program, test = page.programs
+    declared = program.partition("client = ")[0]
+    unguarded = re.sub(r"def ask_the_shop.*", lambda _: UNGUARDED, test)
+    assert unguarded != test
+    whole = f"import json\n{declared}\n{unguarded}"
+    assert re.search(r"= \d+ failed, \d+ passed", told_by_pytest(pytester, whole))
+
+    guarded = whole.replace("ask_the_shop(llm.openai())", "ask_the_shop(sr.wrap(llm.openai()))")
+    assert re.search(r"= \d+ passed in", told_by_pytest(pytester, guarded))
+
+
 def test_the_langchain_app_is_caught_and_mended(pytester: pytest.Pytester) -> None:
     """The app of the page fails its test as the page shows, and passes it over a guarded client."""
     pytest.importorskip("langchain_openai", reason="not installed here")
