@@ -138,7 +138,7 @@ def test_the_tutorial_mends_the_bug(pytester: pytest.Pytester) -> None:
     assert missing == [], "write the lines of this run on the page"
 
 
-UNGUARDED = '''
+UNGUARDED = """
 def ask_the_shop(model):
     completion = model.chat.completions.create(
         model="gpt-5",
@@ -147,7 +147,7 @@ def ask_the_shop(model):
     )
     for call in completion.choices[0].message.tool_calls or ():
         REFUNDED.append(json.loads(call.function.arguments)["order"])
-'''
+"""
 
 
 def test_the_test_of_the_readme_fails_without_a_guard(pytester: pytest.Pytester) -> None:

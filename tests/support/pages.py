@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 from itertools import takewhile
@@ -57,9 +58,14 @@ class Page:
                     value.close()
 
     def _run_in(self, names: dict[str, Any]) -> None:
-        for program in self.programs:
-            # It is the program of the page itself.
-            exec(compile(program, "page", "exec", dont_inherit=True), names)  # noqa: S102
+        # A page may turn logging off for its process; the tests after it need it.
+        disabled = logging.root.manager.disable
+        try:
+            for program in self.programs:
+                # It is the program of the page itself.
+                exec(compile(program, "page", "exec", dont_inherit=True), names)  # noqa: S102
+        finally:
+            logging.disable(disabled)
 
     def table(self, heading: str) -> list[list[str]]:
         """Return the cells of the first table below a heading, row by row, without its head."""
