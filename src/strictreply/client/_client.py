@@ -13,7 +13,13 @@ import anyio
 from strictreply.client._ledger import Ledger, given_ledger
 from strictreply.client._not_keywords import DidYouMean
 from strictreply.client._relay import Relay
-from strictreply.client._rollout import GivenMode, GivenShare, GivenTools, Rollout
+from strictreply.client._rollout import (
+    GivenMode,
+    GivenShare,
+    GivenTools,
+    Rollout,
+    warn_of_misspelt_variables,
+)
 from strictreply.client._sending import NOTHING, CallEffect, CallIO, Io, call_flow
 from strictreply.client._stored import astored_reply, stored_reply
 from strictreply.client._streaming import AsyncChunks, AsyncReplyStream, Chunks, ReplyStream
@@ -674,6 +680,7 @@ def wrap(
     if before is not None and all(one is None for one in (mode, enforce, observe)):
         rollout = before.rollout
     else:
+        warn_of_misspelt_variables()
         rollout = Rollout(mode, enforce, observe)
         rollout.refuse_unknown(tool.name for tool in contract.tools)
 

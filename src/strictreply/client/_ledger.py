@@ -183,8 +183,8 @@ def ledger_at(path: str) -> Ledger:
 def given_ledger(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
     """Return a client's ledger, which is given as a ledger or as the path of its file.
 
-    None means the path in ``STRICTREPLY_LEDGER``, if it is set; a wrong path there is logged.
-    Raises ContractError for a wrong path that is passed.
+    None means the path in ``STRICTREPLY_LEDGER``, if it is set. Raises ContractError for a wrong
+    path.
     """
     if isinstance(given, Ledger):
         return given
@@ -199,8 +199,7 @@ def given_ledger(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None
     try:
         return ledger_at(named)
     except ContractError as error:
-        logger.error("%s is wrong: %s; nothing is written", VARIABLE, error)  # noqa: TRY400
-        return None
+        raise ContractError(f"{VARIABLE}={named!r} is wrong: {error}") from None
 
 
 class RotatingFile:
