@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 
 from cli.test_cli_check import BAD, GOOD, told, written
-from strictreply import Attempt, Code, Issue, Ledger, Usage
+from strictreply import Attempt, Code, Contract, Issue, Ledger, Tool, Usage
 from support.browser import Page
 from support.cli.running import Command, Process, Status, tools_file
 from support.scripted import call, completion
 
 pytestmark = pytest.mark.one_lane
 
+REFUND = Tool.from_json_schema("refund", {"properties": {"card": {"type": "string"}}})
+CONTRACT = Contract(tools=[REFUND])
 FAULT = Issue.of(Code.TOOL_FORBIDDEN, "/tool_calls/0/function/name")
 RAW = completion(calls=[call("refund", {"card": "4111"})])
 SPENT: dict[str, Any] = {"usage": Usage(10, 2, 12), "seconds": 0.5}
@@ -38,8 +40,8 @@ def ledger_of(folder: Path, calls: Sequence[Sequence[Attempt]], **settings: Any)
         for at, attempt in enumerate(attempts, 1):
             given = {name: getattr(attempt, name) for name in Attempt.__slots__} | {"number": at}
             mode = "observe" if attempt.observed else "enforce"
-            tool = None if attempt.raw is None else "refund"
-            ledger.write(Attempt(**given), call=f"{number:x}", mode=mode, model="m1", tool=tool)
+            told = {"call": f"{number:x}", "mode": mode, "model": "m1"}
+            ledger.write(Attempt(**given), **told, contract=CONTRACT)
 
     ledger.close()
     assert ledger.failures == 0
@@ -98,7 +100,7 @@ def test_a_call_whose_first_lines_are_gone_is_still_fixed(command: Command, tmp_
     """A reply that fits after a correction was fixed, also where the rejected one is not there."""
     corrected = Attempt(2, {}, RAW, tier=1)
     ledger = Ledger(tmp_path / "ledger.jsonl")
-    ledger.write(corrected, call="a", mode="enforce", model="m", tool=None)
+    ledger.write(corrected, call="a", mode="enforce", model="m", contract=CONTRACT)
     ledger.close()
     assert told(command, str(tmp_path / "ledger.jsonl"))["by_outcome"] == {"fixed": 1}
 
@@ -269,7 +271,7 @@ PROGRAM = f"""
 import json
 import sys
 from threading import Thread
-from strictreply import Attempt, Code, Issue, Ledger
+from strictreply import Attempt, Code, Contract, Issue, Ledger, Tool
 from strictreply.testing import assistant, completion, native_call
 
 fault = Issue.of(Code.TOOL_FORBIDDEN, "/tool_calls/0/function/name", found="{SECRET}")
@@ -277,13 +279,15 @@ arguments = {{"card": "{SECRET}", "order": {{"id": "{SECRET}"}}}}
 raw = completion(assistant(None, [native_call("refund", json.dumps(arguments))]))
 asked = {{"messages": [{{"role": "user", "content": "{SECRET}"}}], "api_key": "{SECRET}"}}
 ledger = Ledger(sys.argv[1], max_bytes=20_000, keep=50)
+refund = Tool.from_json_schema("refund", {{"properties": {{"order": {{"type": "object"}}}}}})
+told = {{"mode": "enforce", "model": "m", "contract": Contract(tools=[refund])}}
 
 def work(thread):
     for number in range(40):
         call = f"{{sys.argv[2]}}{{thread:02x}}{{number:04x}}"
         first = Attempt(1, asked, raw, (fault,), correction="{SECRET}")
-        ledger.write(first, call=call, mode="enforce", model="m", tool="refund")
-        ledger.write(Attempt(2, asked, raw), call=call, mode="enforce", model="m", tool="refund")
+        ledger.write(first, call=call, **told)
+        ledger.write(Attempt(2, asked, raw), call=call, **told)
 
 threads = [Thread(target=work, args=(thread,)) for thread in range(4)]
 for thread in threads:
@@ -324,4 +328,4 @@ def test_a_service_is_watched_by_its_ledger(process: Process, tmp_path: Path) ->
 
     texts = [path.read_text("utf-8") for path in (*files, page)]
     assert not any(SECRET in text for text in (*texts, out))
-    assert '"order": {"id": <string>}' in Page(texts[-1]).text
+    assert '"order": {<other key>: <string>}' in Page(texts[-1]).text
