@@ -82,6 +82,8 @@ def test_calls_count_by_what_became_of_them(command: Command, tmp_path: Path) ->
     assert result["tokens"] == {"input": 10 * len(replies), "output": 2 * len(replies)}
     spent = {"input": 10 * len(rejected), "output": 2 * len(rejected)}
     assert result["rejected_tokens"] == spent
+    seen = len(invalid) - len(rejected)
+    assert result["observed_tokens"] == {"input": 10 * seen, "output": 2 * seen}
     assert result["seconds"] == len(replies) / 2
     assert result["unreadable"] == []
 
@@ -214,8 +216,57 @@ def test_tables_tell_the_same_to_a_person(command: Command, tmp_path: Path) -> N
     rows = [line.split() for line in done.stdout.splitlines()]
     assert ["fixed", "2", "22.2"] in rows
     assert ["refund", "13", "9", "69.2"] in rows
-    assert any(row[:1] == ["tokens:"] and "130" in row for row in rows)
+    assert ["refund", "tool.forbidden", "9", "69.2"] in rows
+    words = done.stdout.splitlines()
+    assert "tokens: 130 in, 26 out" in words
+    assert "tokens of rejected replies: 70 in, 14 out" in words
+    assert "tokens of observed replies that would have been rejected: 20 in, 4 out" in words
     assert done.stdout.splitlines()[-1] == "13 replies: 4 valid, 9 invalid (2 only observed)"
+
+
+def test_usage_that_no_line_has_is_said(command: Command, tmp_path: Path) -> None:
+    """Without usage a ledger gives no cost, and the command does not call it zero."""
+    path = written(tmp_path, [json.dumps(LINE | {"tokens": {"input": 0, "output": 0}})])
+    assert "tokens: no usage was reported" in command("check", str(path)).stdout.splitlines()
+
+
+def test_codes_are_counted_for_each_tool(command: Command, tmp_path: Path) -> None:
+    """A code counts once a reply, under the first tool that the reply calls."""
+    seen = [("refund", ["args.type", "args.type"]), ("refund", ["args.type", "args.enum"])]
+    seen += [("<unknown tool>", ["tool.unknown"]), ("look_up", ["args.type"]), (None, [])]
+    told_lines = [
+        LINE
+        | {"call": f"{number}", "tool": tool, "outcome": "observed" if codes else "ok"}
+        | {"issues": [{"code": code, "path": "", "message": ""} for code in codes]}
+        for number, (tool, codes) in enumerate(seen)
+    ]
+    path = written(tmp_path, [json.dumps(line) for line in told_lines])
+    assert told(command, str(path))["by_tool_and_code"] == {
+        "refund": {"args.type": 2, "args.enum": 1},
+        "<unknown tool>": {"tool.unknown": 1},
+        "look_up": {"args.type": 1},
+    }
+
+    rows = [line.split() for line in command("check", str(path)).stdout.splitlines()]
+    at = rows.index(["By", "tool", "and", "issue", "code"])
+    assert rows[at + 3 : at + 7] == [
+        ["refund", "args.type", "2", "100.0"],
+        ["<unknown", "tool>", "tool.unknown", "1", "100.0"],
+        ["look_up", "args.type", "1", "100.0"],
+        ["refund", "args.enum", "1", "50.0"],
+    ]
+
+
+@pytest.mark.parametrize("name", ["check", "faults", "lint", "faults --for"])
+def test_tables_in_files_and_pipes_have_no_padding(
+    command: Command, tmp_path: Path, name: str
+) -> None:
+    """Rich pads every line of a table to its width; without a terminal the blanks are removed."""
+    tools = {"lint": [tools_file(tmp_path)], "faults --for": [tools_file(tmp_path)]}
+    files = ledger_of(tmp_path, [[OBSERVED], [REJECTED, OK]]) if name == "check" else []
+    lines = command(*name.split(), *tools.get(name, []), *map(str, files)).stdout.splitlines()
+    assert len(lines) > 5
+    assert [line for line in lines if line != line.rstrip()] == []
 
 
 def page_of(command: Command, folder: Path, *files: Path) -> Page:
@@ -234,6 +285,8 @@ def test_the_page_tells_what_was_observed_and_what_enforced(
     assert "only observed: it went on" in text
     assert "enforced: it was refused" in text
     assert "By outcome" in text
+    assert "Tokens of observed replies that would have been rejected" in text
+    assert "10 in, 2 out" in text
     assert 'refund({"card": <string>})' in text
     assert "What would have been sent" not in text
 

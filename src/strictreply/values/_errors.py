@@ -299,6 +299,11 @@ class ContractError(StrictReplyError, ValueError):
         """JSON Pointer to the place in the declaration; empty for the whole."""
 
 
+def how_to_install(extra: str) -> str:
+    """Return the command that installs an extra, from an index and in a checkout."""
+    return f"pip install 'strictreply[{extra}]', or in a checkout pip install '.[{extra}]'"
+
+
 def must_be(name: str, value: object, kind: type | tuple[type, ...], words: str) -> None:
     """Raise ContractError if a value is not of the type ``kind``; ``words`` name the type.
 
