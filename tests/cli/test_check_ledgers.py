@@ -232,6 +232,7 @@ def test_usage_that_no_line_has_is_said(command: Command, tmp_path: Path) -> Non
 
 def test_codes_are_counted_for_each_tool(command: Command, tmp_path: Path) -> None:
     """A code counts once a reply, under the first tool that the reply calls."""
+    seen: list[tuple[str | None, list[str]]]
     seen = [("refund", ["args.type", "args.type"]), ("refund", ["args.type", "args.enum"])]
     seen += [("<unknown tool>", ["tool.unknown"]), ("look_up", ["args.type"]), (None, [])]
     told_lines = [

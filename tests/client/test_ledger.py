@@ -63,7 +63,12 @@ needs_rights = pytest.mark.skipif(
 
 def write(ledger: Ledger, attempt: Attempt | None = None, **keywords: Any) -> None:
     """Write a line of an attempt, by default of one that fits."""
-    given = {"call": "c0ffee", "mode": "observe", "model": "m", "contract": CONTRACT} | keywords
+    given: dict[str, Any] = {
+        "call": "c0ffee",
+        "mode": "observe",
+        "model": "m",
+        "contract": CONTRACT,
+    } | keywords
     ledger.write(Attempt(1, {}, RAW) if attempt is None else attempt, **given)
 
 

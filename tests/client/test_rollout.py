@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import random
 from pathlib import Path
@@ -52,6 +53,36 @@ def requests(*replies: Any, **rollout: Any) -> int:
 def test_what_is_enforced(rollout: dict[str, Any], expected: int) -> None:
     """Each setting, and each pair of them, says by itself what is enforced."""
     assert requests(**rollout) == expected
+
+
+def broken() -> Any:
+    """A flag service that has never answered."""
+    raise ConnectionError("no flags")
+
+
+@pytest.mark.parametrize(
+    ("rollout", "expected"),
+    [
+        ({"mode": broken}, 2),
+        ({"enforce": broken}, 2),
+        ({"observe": broken}, 2),
+        ({"mode": broken, "enforce": {"look"}}, 1),
+        ({"mode": "observe", "enforce": broken}, 1),
+    ],
+)
+def test_a_flag_without_a_good_value_counts_as_not_given(
+    rollout: dict[str, Any], expected: int
+) -> None:
+    """With no other setting, everything is enforced; ``mode="observe"`` prevents it."""
+    assert requests(**rollout) == expected
+
+
+@pytest.mark.parametrize(("mode", "is_sent"), [("observe", False), ("enforce", True)])
+def test_declared_tools_are_sent_when_everything_is_enforced(mode: Any, is_sent: bool) -> None:
+    """While a client observes, a request goes out as the program makes it."""
+    server = Server(GOOD)
+    sr.wrap(server.client(), tools=[SEARCH], mode=mode).chat.completions.create(**ASK)
+    assert ("tools" in json.loads(server.requests[0].content)) is is_sent
 
 
 @pytest.mark.parametrize(
