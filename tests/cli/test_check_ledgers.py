@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 
 from cli.test_cli_check import BAD, GOOD, told, written
-from strictreply import Attempt, Code, Issue, Ledger, Usage
+from strictreply import Attempt, Code, Contract, Issue, Ledger, Tool, Usage
 from support.browser import Page
 from support.cli.running import Command, Process, Status, tools_file
 from support.scripted import call, completion
 
 pytestmark = pytest.mark.one_lane
 
+REFUND = Tool.from_json_schema("refund", {"properties": {"card": {"type": "string"}}})
+CONTRACT = Contract(tools=[REFUND])
 FAULT = Issue.of(Code.TOOL_FORBIDDEN, "/tool_calls/0/function/name")
 RAW = completion(calls=[call("refund", {"card": "4111"})])
 SPENT: dict[str, Any] = {"usage": Usage(10, 2, 12), "seconds": 0.5}
@@ -38,8 +40,8 @@ def ledger_of(folder: Path, calls: Sequence[Sequence[Attempt]], **settings: Any)
         for at, attempt in enumerate(attempts, 1):
             given = {name: getattr(attempt, name) for name in Attempt.__slots__} | {"number": at}
             mode = "observe" if attempt.observed else "enforce"
-            tool = None if attempt.raw is None else "refund"
-            ledger.write(Attempt(**given), call=f"{number:x}", mode=mode, model="m1", tool=tool)
+            told = {"call": f"{number:x}", "mode": mode, "model": "m1"}
+            ledger.write(Attempt(**given), **told, contract=CONTRACT)
 
     ledger.close()
     assert ledger.failures == 0
@@ -80,6 +82,8 @@ def test_calls_count_by_what_became_of_them(command: Command, tmp_path: Path) ->
     assert result["tokens"] == {"input": 10 * len(replies), "output": 2 * len(replies)}
     spent = {"input": 10 * len(rejected), "output": 2 * len(rejected)}
     assert result["rejected_tokens"] == spent
+    seen = len(invalid) - len(rejected)
+    assert result["observed_tokens"] == {"input": 10 * seen, "output": 2 * seen}
     assert result["seconds"] == len(replies) / 2
     assert result["unreadable"] == []
 
@@ -98,7 +102,7 @@ def test_a_call_whose_first_lines_are_gone_is_still_fixed(command: Command, tmp_
     """A reply that fits after a correction was fixed, also where the rejected one is not there."""
     corrected = Attempt(2, {}, RAW, tier=1)
     ledger = Ledger(tmp_path / "ledger.jsonl")
-    ledger.write(corrected, call="a", mode="enforce", model="m", tool=None)
+    ledger.write(corrected, call="a", mode="enforce", model="m", contract=CONTRACT)
     ledger.close()
     assert told(command, str(tmp_path / "ledger.jsonl"))["by_outcome"] == {"fixed": 1}
 
@@ -212,8 +216,58 @@ def test_tables_tell_the_same_to_a_person(command: Command, tmp_path: Path) -> N
     rows = [line.split() for line in done.stdout.splitlines()]
     assert ["fixed", "2", "22.2"] in rows
     assert ["refund", "13", "9", "69.2"] in rows
-    assert any(row[:1] == ["tokens:"] and "130" in row for row in rows)
+    assert ["refund", "tool.forbidden", "9", "69.2"] in rows
+    words = done.stdout.splitlines()
+    assert "tokens: 130 in, 26 out" in words
+    assert "tokens of rejected replies: 70 in, 14 out" in words
+    assert "tokens of observed replies that would have been rejected: 20 in, 4 out" in words
     assert done.stdout.splitlines()[-1] == "13 replies: 4 valid, 9 invalid (2 only observed)"
+
+
+def test_usage_that_no_line_has_is_said(command: Command, tmp_path: Path) -> None:
+    """Without usage a ledger gives no cost, and the command does not call it zero."""
+    path = written(tmp_path, [json.dumps(LINE | {"tokens": {"input": 0, "output": 0}})])
+    assert "tokens: no usage was reported" in command("check", str(path)).stdout.splitlines()
+
+
+def test_codes_are_counted_for_each_tool(command: Command, tmp_path: Path) -> None:
+    """A code counts once a reply, under the first tool that the reply calls."""
+    seen: list[tuple[str | None, list[str]]]
+    seen = [("refund", ["args.type", "args.type"]), ("refund", ["args.type", "args.enum"])]
+    seen += [("<unknown tool>", ["tool.unknown"]), ("look_up", ["args.type"]), (None, [])]
+    told_lines = [
+        LINE
+        | {"call": f"{number}", "tool": tool, "outcome": "observed" if codes else "ok"}
+        | {"issues": [{"code": code, "path": "", "message": ""} for code in codes]}
+        for number, (tool, codes) in enumerate(seen)
+    ]
+    path = written(tmp_path, [json.dumps(line) for line in told_lines])
+    assert told(command, str(path))["by_tool_and_code"] == {
+        "refund": {"args.type": 2, "args.enum": 1},
+        "<unknown tool>": {"tool.unknown": 1},
+        "look_up": {"args.type": 1},
+    }
+
+    rows = [line.split() for line in command("check", str(path)).stdout.splitlines()]
+    at = rows.index(["By", "tool", "and", "issue", "code"])
+    assert rows[at + 3 : at + 7] == [
+        ["refund", "args.type", "2", "100.0"],
+        ["<unknown", "tool>", "tool.unknown", "1", "100.0"],
+        ["look_up", "args.type", "1", "100.0"],
+        ["refund", "args.enum", "1", "50.0"],
+    ]
+
+
+@pytest.mark.parametrize("name", ["check", "faults", "lint", "faults --for"])
+def test_tables_in_files_and_pipes_have_no_padding(
+    command: Command, tmp_path: Path, name: str
+) -> None:
+    """Rich pads every line of a table to its width; without a terminal the blanks are removed."""
+    tools = {"lint": [tools_file(tmp_path)], "faults --for": [tools_file(tmp_path)]}
+    files = ledger_of(tmp_path, [[OBSERVED], [REJECTED, OK]]) if name == "check" else []
+    lines = command(*name.split(), *tools.get(name, []), *map(str, files)).stdout.splitlines()
+    assert len(lines) > 5
+    assert [line for line in lines if line != line.rstrip()] == []
 
 
 def page_of(command: Command, folder: Path, *files: Path) -> Page:
@@ -232,6 +286,8 @@ def test_the_page_tells_what_was_observed_and_what_enforced(
     assert "only observed: it went on" in text
     assert "enforced: it was refused" in text
     assert "By outcome" in text
+    assert "Tokens of observed replies that would have been rejected" in text
+    assert "10 in, 2 out" in text
     assert 'refund({"card": <string>})' in text
     assert "What would have been sent" not in text
 
@@ -269,7 +325,7 @@ PROGRAM = f"""
 import json
 import sys
 from threading import Thread
-from strictreply import Attempt, Code, Issue, Ledger
+from strictreply import Attempt, Code, Contract, Issue, Ledger, Tool
 from strictreply.testing import assistant, completion, native_call
 
 fault = Issue.of(Code.TOOL_FORBIDDEN, "/tool_calls/0/function/name", found="{SECRET}")
@@ -277,13 +333,15 @@ arguments = {{"card": "{SECRET}", "order": {{"id": "{SECRET}"}}}}
 raw = completion(assistant(None, [native_call("refund", json.dumps(arguments))]))
 asked = {{"messages": [{{"role": "user", "content": "{SECRET}"}}], "api_key": "{SECRET}"}}
 ledger = Ledger(sys.argv[1], max_bytes=20_000, keep=50)
+refund = Tool.from_json_schema("refund", {{"properties": {{"order": {{"type": "object"}}}}}})
+told = {{"mode": "enforce", "model": "m", "contract": Contract(tools=[refund])}}
 
 def work(thread):
     for number in range(40):
         call = f"{{sys.argv[2]}}{{thread:02x}}{{number:04x}}"
         first = Attempt(1, asked, raw, (fault,), correction="{SECRET}")
-        ledger.write(first, call=call, mode="enforce", model="m", tool="refund")
-        ledger.write(Attempt(2, asked, raw), call=call, mode="enforce", model="m", tool="refund")
+        ledger.write(first, call=call, **told)
+        ledger.write(Attempt(2, asked, raw), call=call, **told)
 
 threads = [Thread(target=work, args=(thread,)) for thread in range(4)]
 for thread in threads:
@@ -324,4 +382,4 @@ def test_a_service_is_watched_by_its_ledger(process: Process, tmp_path: Path) ->
 
     texts = [path.read_text("utf-8") for path in (*files, page)]
     assert not any(SECRET in text for text in (*texts, out))
-    assert '"order": {"id": <string>}' in Page(texts[-1]).text
+    assert '"order": {<other key>: <string>}' in Page(texts[-1]).text

@@ -213,13 +213,14 @@ def test_an_interrupted_check_tells_what_it_has(
 
 
 def test_without_its_extra_the_command_says_what_to_install() -> None:
-    """Without typer the status is not 0 and stderr names the extra."""
+    """Without typer the status is not 0; stderr names the extra, also as a checkout has it."""
     program = "import sys; sys.modules['typer'] = None; from strictreply.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == Status.FAILED
     assert "strictreply[cli]" in done.stderr
+    assert "pip install '.[cli]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

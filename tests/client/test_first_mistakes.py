@@ -403,3 +403,50 @@ def test_the_short_create_names_the_method_that_a_claude_client_has() -> None:
     client = sr.wrap(Anthropic(api_key="none", base_url="http://127.0.0.1:9"))
     with pytest.raises(sr.ContractError, match=r"client\.messages\.create"):
         client.create(model="m", max_tokens=9, messages=HELLO)
+
+
+CALLS: dict[str, Callable[..., object]] = {"reply": asked, "create": created, "run": ran}
+
+
+@pytest.mark.parametrize("method", CALLS)
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("max_token", "max_tokens"),
+        ("retrys", "max_retries"),
+        ("max_retrys", "max_retries"),
+        ("polcy", "policy"),
+        ("dedline", "deadline"),
+        ("temprature", "temperature"),
+    ],
+)
+def test_a_misspelt_keyword_of_a_call_gets_the_nearest(method: str, wrong: str, meant: str) -> None:
+    """The keywords of the SDK and of strictreply, and words of other libraries, are suggested."""
+    with pytest.raises(TypeError, match=f"'{wrong}'; did you mean {meant}"):
+        CALLS[method](**{wrong: 1})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("sesions", "sessions"), ("agnet", "agent"), ("on_events", "on_event")],
+)
+def test_a_misspelt_keyword_of_a_run_gets_the_nearest(wrong: str, meant: str) -> None:
+    """A run has keywords that a call has not."""
+    with pytest.raises(TypeError, match=f"did you mean {meant}"):
+        ran(**{wrong: 1})
+
+
+def test_no_keyword_of_a_request_is_refused_by_a_run() -> None:
+    """A keyword of an API may resemble a keyword of a run, and still be the API's own."""
+    known = [*inspect.signature(raw().chat.completions.create).parameters]
+    own = RunKeywords.__annotations__.keys() - CallKeywords.__annotations__.keys()
+    _mistakes.refuse_foreign("run()", known, {}, own)
+    assert len(known) > 20
+
+
+def test_help_of_wrap_names_every_keyword() -> None:
+    """``help(sr.wrap)`` shows no ``**declared`` without saying what it takes."""
+    text = inspect.getdoc(sr.wrap) or ""
+    for name in (*WrapKeywords.__annotations__, "contract", "answer"):
+        assert f"``{name}``" in text
+    assert "anthropic.Anthropic()" in text

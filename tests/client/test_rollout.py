@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import random
 from pathlib import Path
@@ -52,6 +53,36 @@ def requests(*replies: Any, **rollout: Any) -> int:
 def test_what_is_enforced(rollout: dict[str, Any], expected: int) -> None:
     """Each setting, and each pair of them, says by itself what is enforced."""
     assert requests(**rollout) == expected
+
+
+def broken() -> Any:
+    """A flag service that has never answered."""
+    raise ConnectionError("no flags")
+
+
+@pytest.mark.parametrize(
+    ("rollout", "expected"),
+    [
+        ({"mode": broken}, 2),
+        ({"enforce": broken}, 2),
+        ({"observe": broken}, 2),
+        ({"mode": broken, "enforce": {"look"}}, 1),
+        ({"mode": "observe", "enforce": broken}, 1),
+    ],
+)
+def test_a_flag_without_a_good_value_counts_as_not_given(
+    rollout: dict[str, Any], expected: int
+) -> None:
+    """With no other setting, everything is enforced; ``mode="observe"`` prevents it."""
+    assert requests(**rollout) == expected
+
+
+@pytest.mark.parametrize(("mode", "is_sent"), [("observe", False), ("enforce", True)])
+def test_declared_tools_are_sent_when_everything_is_enforced(mode: Any, is_sent: bool) -> None:
+    """While a client observes, a request goes out as the program makes it."""
+    server = Server(GOOD)
+    sr.wrap(server.client(), tools=[SEARCH], mode=mode).chat.completions.create(**ASK)
+    assert ("tools" in json.loads(server.requests[0].content)) is is_sent
 
 
 @pytest.mark.parametrize(
@@ -117,15 +148,116 @@ def test_a_wrong_flag_keeps_the_last_known_one(
     assert len(caplog.records) == 1
 
 
-def test_a_wrong_variable_enforces(
+@pytest.mark.parametrize(
+    ("variable", "wrong", "hint"),
+    [
+        ("STRICTREPLY_MODE", "observ", "'observe'"),
+        ("STRICTREPLY_MODE", "Observe", "'observe'"),
+        ("STRICTREPLY_MODE", "enforced", "'enforce'"),
+        ("STRICTREPLY_MODE", "1", "enforce, observe, off"),
+        ("STRICTREPLY_OBSERVE", "1%", "from 0 to 1"),
+        ("STRICTREPLY_OBSERVE", "yes", "from 0 to 1"),
+        ("STRICTREPLY_LEDGER", "no-such-folder/ledger.jsonl", "does not exist"),
+    ],
+)
+def test_a_wrong_variable_is_refused_by_wrap(
+    variable: str, wrong: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A typo in a variable must not silently choose a mode: the error names what is wrong."""
+    monkeypatch.setenv(variable, wrong)
+    with pytest.raises(sr.ContractError) as caught:
+        sr.wrap(Server(GOOD).client(), tools=[SEARCH])
+
+    assert variable in str(caught.value)
+    assert repr(wrong) in str(caught.value)
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize(("first", "expected"), [("observe", 1), ("enforce", 2), (None, 2)])
+def test_a_variable_that_becomes_wrong_keeps_the_last_mode(
+    first: str | None,
+    expected: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """While a program runs, a wrong variable is logged once, and changes no mode."""
+    monkeypatch.delenv("STRICTREPLY_MODE", raising=False)
+    if first is not None:
+        monkeypatch.setenv("STRICTREPLY_MODE", first)
+
+    server = Server(WRONG, GOOD, WRONG, GOOD) if expected == 2 else Server(WRONG)
+    client = sr.wrap(server.client(), tools=[SEARCH])
+    monkeypatch.setenv("STRICTREPLY_MODE", "obsreve")
+    with caplog.at_level(logging.WARNING, "strictreply"):
+        client.chat.completions.create(**ASK)
+        client.chat.completions.create(**ASK)
+
+    assert len(server.requests) == 2 * expected
+    assert ["STRICTREPLY_MODE" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_a_variable_that_is_removed_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value from before the variable was removed is not the last valid one."""
+    monkeypatch.setenv("STRICTREPLY_MODE", "observe")
+    server = Server(WRONG, GOOD, WRONG, GOOD)
+    client = sr.wrap(server.client(), tools=[SEARCH])
+    monkeypatch.delenv("STRICTREPLY_MODE")
+    client.chat.completions.create(**ASK)
+    monkeypatch.setenv("STRICTREPLY_MODE", "obsreve")
+    client.chat.completions.create(**ASK)
+
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("STRICTREPLY_MODES", "STRICTREPLY_MODE"),
+        ("STRICTREPLY_OBSERVED", "STRICTREPLY_OBSERVE"),
+        ("STRICTREPLY_LEGDER", "STRICTREPLY_LEDGER"),
+    ],
+)
+def test_a_misspelt_variable_is_logged_once(
+    name: str, meant: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A variable that nothing reads is logged if its name resembles one that is read."""
+    monkeypatch.setenv(name, "observe")
+    with caplog.at_level(logging.WARNING, "strictreply"):
+        sr.wrap(Server(GOOD).client())
+        sr.wrap(Server(GOOD).client())
+
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 1
+    assert f"{name};" in messages[0]
+    assert f"{meant}?" in messages[0]
+
+
+def test_other_variables_with_the_prefix_are_not_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A misspelt variable is as if it were not there, and is logged."""
-    monkeypatch.setenv("STRICTREPLY_MODE", "obsreve")
-    with caplog.at_level(logging.ERROR, "strictreply"):
-        assert requests() == 2
+    """A program may have variables of its own, and every variable that is read is known."""
+    monkeypatch.setenv("STRICTREPLY_SHOP_URL", "x")
+    monkeypatch.setenv("STRICTREPLY_CONTRACT", "x")
+    monkeypatch.setenv("STRICTREPLY_MAX_LOOP_COUNT", "3")
+    with caplog.at_level(logging.WARNING, "strictreply"):
+        sr.wrap(Server(GOOD).client())
 
-    assert len(caplog.records) == 1
+    assert not caplog.records
+
+
+def test_a_misspelt_tool_in_a_variable_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The variable is for all clients of a process, so a request without its tool is no error."""
+    monkeypatch.setenv("STRICTREPLY_ENFORCE", "serach")
+    client = sr.wrap(Server(GOOD).client(), tools=[SEARCH])
+    with caplog.at_level(logging.WARNING, "strictreply"):
+        client.chat.completions.create(**ASK)
+
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 1
+    assert "STRICTREPLY_ENFORCE" in messages[0]
+    assert "'search'" in messages[0]
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,39 @@ def test_the_page_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     shown = capsys.readouterr().out
     assert "Hello there.end_turn" in shown
     assert "There are two." in shown
-    told = Page.named("messages.md").shown[0].splitlines()
+    told = "".join(Page.named("messages.md").shown).splitlines()
     assert all(line.rstrip("…") in shown for line in told)
     assert "\nbeta.sessions.create\n" in shown
+
+
+def marked_tests(pytester: pytest.Pytester, *, is_guarded: bool) -> pytest.RunResult:
+    """Run the marked tests of the page, over wrapped clients or over raw ones."""
+    [block] = [one for one in Page.named("messages.md").programs if "mark.malformed" in one]
+    imports = (
+        "import anthropic\nimport strictreply as sr\n"
+        "from strictreply.testing import LoopbackServer, ScriptedModel\n"
+    )
+    if not is_guarded:
+        block = block.replace("sr.wrap(", "(")
+
+    pytester.makeini("[pytest]\n")
+    pytester.makepyfile(test_shop=imports + block)
+    options = ("-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:xdist")
+    return pytester.runpytest_inprocess(*options)
+
+
+def test_the_tests_of_the_page_pass_for_a_guarded_program(pytester: pytest.Pytester) -> None:
+    """With a wrapped client no malformed reply refunds an order."""
+    counts = marked_tests(pytester, is_guarded=True).parseoutcomes()
+    assert set(counts) == {"passed"}
+    assert counts["passed"] > 20
+
+
+def test_the_tests_of_the_page_fail_for_an_unguarded_program(pytester: pytest.Pytester) -> None:
+    """The same program without ``sr.wrap`` refunds what no valid call names, in both tests."""
+    done = marked_tests(pytester, is_guarded=False)
+    assert done.parseoutcomes()["failed"] >= 2
+    told = done.stdout.str()
+    assert "what the app did: acts on invalid data: AssertionError" in told
+    for name in ("test_only_a_valid_call_refunds", "test_an_unchanged_program"):
+        assert f"FAILED test_shop.py::{name}" in told

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import strictreply as sr
 from strictreply.core import classify
-from strictreply.testing import ScriptedModel, faults
+from strictreply.testing import ScriptedModel, faults, ok
 from strictreply.values._errors import ADVICE
 from support.scripted import Server, StatusError, http, status
 from wires.test_errors_in_200 import EVENTS, WAYS, WORDS, failed, served
@@ -182,3 +183,36 @@ def test_the_advice_names_the_budget_that_ended_the_call(
         assert re.search(rf"\b{field}\b", told)
         assert [one for one in others if re.search(rf"\b{one}\b", told)] == []
     assert "1 attempt, 15 tokens" in raised.value.explain()
+
+
+@sr.tool
+def find(order: int) -> str:
+    """Find an order."""
+    return f"order {order}"
+
+
+class Bill(BaseModel):
+    """An answer."""
+
+    total: float
+
+
+@pytest.mark.parametrize(
+    ("reply", "declared", "about"),
+    [
+        (faults.wrong_type(find, "order"), {"tools": [find]}, "the tool's description"),
+        (faults.unknown_tool(find), {"tools": [find]}, "the tool's description"),
+        (ok.answer({"total": "many"}), {"answer": Bill}, "the answer's type"),
+        (ok.answer("a lot"), {"answer": Bill}, "the answer's type"),
+    ],
+)
+def test_the_advice_is_on_what_is_wrong(reply: Any, declared: Any, about: str) -> None:
+    """A fault of a call is about a tool; a fault of an answer is about the answer's type."""
+    client = sr.wrap(ScriptedModel(then=reply).openai(), max_retries=1, **declared)
+    with pytest.raises(sr.ReplyRejected) as caught:
+        client.reply(model="m", messages="x")
+
+    named = ("the tool's description", "the answer's type")
+    for told in (str(caught.value), caught.value.explain()):
+        assert told.count("What to do:") == 1
+        assert [one for one in named if one in told] == [about]

@@ -22,7 +22,7 @@ import strictreply as sr
 from strictreply import Attempt, CallFailed, Code, Issue, Remedy, StrictReplyError, Usage
 from strictreply.core.text import printable
 from strictreply.loop.invoke_result import InvokeCode, InvokeError
-from strictreply.values._errors import ADVICE
+from strictreply.values._errors import ADVICE, ADVICE_ON_ANSWERS
 from strictreply.values._replies import StoppedEarly
 from support.scripted import SCHEMA, USER, Client, StatusError, call, completion, refusal
 
@@ -288,7 +288,7 @@ def test_every_remedy_has_its_advice_once() -> None:
     issues = (*EMPTY, Issue.of(Code.REPLY_TRUNCATED), *EMPTY)
     told = story(Attempt(1, {}, issues=issues)).splitlines()
     assert [line.strip() for line in told if "What to do" in line] == [
-        f"What to do: {ADVICE[Remedy.CORRECT]}",
+        f"What to do: {ADVICE_ON_ANSWERS}",
         f"What to do: {ADVICE[Remedy.SHORTEN]}",
     ]
     assert ADVICE.keys() == set(Remedy)

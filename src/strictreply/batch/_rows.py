@@ -53,7 +53,7 @@ from strictreply.batch._results import (
     written_whole,
 )
 from strictreply.core import ApiKeywords, JSONObject, RetryBucket, shape
-from strictreply.core.arguments import must_be, must_have
+from strictreply.core.arguments import how_to_install, must_be, must_have
 from strictreply.core.calls import OUR_NAMES
 from strictreply.wires import Api, wire_named
 
@@ -153,7 +153,7 @@ def arrow(module: str = "pyarrow") -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        raise ImportError("parquet needs pyarrow: pip install 'strictreply[batch]'") from error
+        raise ImportError(f"parquet needs pyarrow: {how_to_install('batch')}") from error
 
 
 def arrow_types() -> dict[str, object]:

@@ -24,7 +24,9 @@ def _run() -> None:
         if error.name not in {"typer", "rich"}:
             raise
 
-        words = "The command line needs typer and rich: pip install 'strictreply[cli]'"
+        from strictreply.core.arguments import how_to_install  # noqa: PLC0415 - only for this error
+
+        words = f"The command line needs typer and rich: {how_to_install('cli')}"
         print(words, file=sys.stderr)
         sys.exit(3)  # Status.FAILED; its module imports typer, which may be missing
 

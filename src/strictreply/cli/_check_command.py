@@ -131,28 +131,8 @@ def _print(tally: ReplyTally, screen: Console) -> None:
 
         screen.print(table, "")
 
-    if tally.by_code:
-        table = titled_table("What was wrong", "issue code", "replies")
-        table.add_column("first seen at", overflow="fold")
-
-        for code, count in tally.codes():
-            table.add_row(printable(code), str(count), printable(tally.first[code]))
-
-        screen.print(table, "")
-
-    for kind, rates in tally.rates():
-        if not rates:
-            continue
-
-        table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
-        for name, rate in list(rates.items())[:MAX_ROWS]:
-            share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
-            label = printable(tally.label(kind, name))
-            table.add_row(label, str(rate["replies"]), str(rate["invalid"]), share)
-
-        screen.print(table)
-        left = len(rates) - MAX_ROWS
-        screen.print(f"and {left} more; --json lists all\n" if left > 0 else "", style="dim")
+    _print_faults(tally, screen)
+    _print_rates(tally, screen)
 
     for entry in tally.unreadable[:MAX_ROWS]:
         words = f"unreadable: {entry['file']}:{entry['line']}: {entry['reason']}"
@@ -161,7 +141,9 @@ def _print(tally: ReplyTally, screen: Console) -> None:
     if tally.without_tools:
         screen.print(tally.lacking, style="red")
     if tally.calls:
-        screen.print(f"tokens: {tally.spent}; {tally.seconds:.1f} seconds")
+        for name, words in tally.spent.items():
+            screen.print(f"{name}: {words}")
+        screen.print(f"seconds: {tally.seconds:.1f}")
 
     unreadable = len(tally.unreadable)
     if unreadable > MAX_ROWS:
@@ -174,3 +156,52 @@ def _print(tally: ReplyTally, screen: Console) -> None:
     observed = f" ({tally.observed} only observed)" if tally.observed else ""
     found = f"{replies}: {tally.replies - invalid} valid, {invalid} invalid{observed}{more}"
     screen.print(found if tally.replies or unreadable else "no replies found")
+
+
+def _print_faults(tally: ReplyTally, screen: Console) -> None:
+    """Print how many replies have each code, and by the tool that the reply calls first."""
+    if not tally.by_code:
+        return
+
+    table = titled_table("What was wrong", "issue code", "replies")
+    table.add_column("first seen at", overflow="fold")
+
+    for code, count in tally.codes():
+        table.add_row(printable(code), str(count), printable(tally.first[code]))
+
+    screen.print(table, "")
+
+    table = titled_table("By tool and issue code", "tool")
+    table.add_column("issue code", overflow="fold")
+    table.add_column("replies", justify="right")
+    table.add_column("%", justify="right")
+
+    rows = tally.tools_and_codes()
+    for tool, code, count in rows[:MAX_ROWS]:
+        share = f"{100 * count / tally.by_tool[tool]['replies']:.1f}"
+        table.add_row(printable(tally.label("tool", tool)), printable(code), str(count), share)
+
+    screen.print(table)
+    _print_left(len(rows), screen)
+
+
+def _print_rates(tally: ReplyTally, screen: Console) -> None:
+    """Print the counts by model and by tool."""
+    for kind, rates in tally.rates():
+        if not rates:
+            continue
+
+        table = titled_table(f"By {kind}", kind, "replies", "invalid", "%")
+        for name, rate in list(rates.items())[:MAX_ROWS]:
+            share = f"{100 * rate['invalid'] / rate['replies']:.1f}"
+            label = printable(tally.label(kind, name))
+            table.add_row(label, str(rate["replies"]), str(rate["invalid"]), share)
+
+        screen.print(table)
+        _print_left(len(rates), screen)
+
+
+def _print_left(number: int, screen: Console) -> None:
+    """Print how many rows of a table are not shown; then an empty line."""
+    left = number - MAX_ROWS
+    screen.print(f"and {left} more; --json lists all\n" if left > 0 else "", style="dim")

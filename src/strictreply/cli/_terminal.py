@@ -6,12 +6,13 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Generator, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import NoReturn, Self, cast
+from typing import Any, NoReturn, Self, cast
 
 import typer
 from rich import box
@@ -37,9 +38,28 @@ class Status(IntEnum):
 MAX_WIDTH = 10_000  # columns
 
 
+_PADDING = re.compile(r" +$", re.MULTILINE)
+
+
+class _Screen(Console):
+    """A console whose tables have no blanks at the ends of lines in files and pipes."""
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        """Print objects; rich pads each line of a table to the table's width."""
+        if self.is_terminal or not any(isinstance(one, Table) for one in objects):
+            super().print(*objects, **settings)
+            return
+
+        with self.capture() as captured:
+            super().print(*objects, **settings)
+
+        self.file.write(_PADDING.sub("", captured.get()))
+        self.file.flush()
+
+
 def console(*, stderr: bool = False) -> Console:
     """Open a console without markup, because models write square brackets and colons."""
-    screen = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    screen = _Screen(stderr=stderr, markup=False, emoji=False, highlight=False)
     given = os.environ.get("COLUMNS", "")
     columns = int(given) if given.isdecimal() and len(given) < len(str(sys.maxsize)) else 0
 

@@ -13,7 +13,13 @@ import anyio
 from strictreply.client._ledger import Ledger, given_ledger
 from strictreply.client._not_keywords import DidYouMean
 from strictreply.client._relay import Relay
-from strictreply.client._rollout import GivenMode, GivenShare, GivenTools, Rollout
+from strictreply.client._rollout import (
+    GivenMode,
+    GivenShare,
+    GivenTools,
+    Rollout,
+    warn_of_misspelt_variables,
+)
 from strictreply.client._sending import NOTHING, CallEffect, CallIO, Io, call_flow
 from strictreply.client._stored import astored_reply, stored_reply
 from strictreply.client._streaming import AsyncChunks, AsyncReplyStream, Chunks, ReplyStream
@@ -635,13 +641,22 @@ def wrap(
 ) -> StrictClient | AsyncStrictClient:
     """Wrap a client so that it returns only valid replies.
 
-    ``client`` is ``openai.OpenAI()``, ``anthropic.Anthropic()``, the async client of either, the
-    module ``openai``, or an object with the same ``chat.completions.create``. It is not changed.
+    ``client`` is ``openai.OpenAI()``, ``anthropic.Anthropic()``, the async client of either, a
+    client for Azure, Bedrock or Vertex of these SDKs, the module ``openai``, or an object with the
+    same ``chat.completions.create``. It is not changed.
     Wrapping a wrapped client re-wraps the original; it keeps the mode and the ledger unless you
     pass new ones.
 
-    Pass a ready ``contract``, or its keywords (``tools``, ``answer``, ``channel``, …), and the
-    settings of the calls. The reference of ``wrap`` has a table of all keywords.
+    Pass a ready ``contract``, or its keywords, and the settings of the calls:
+
+    - of the contract: ``tools``, ``answer``, ``channel``, ``parallel``, ``extraction``, ``extra``,
+      ``formats``, ``answer_style``, ``allow_blank_answers``, ``text_calls``, ``dialects``,
+      ``limits``, ``quarantine``, ``strict``;
+    - of the calls: ``policy``, or ``max_retries`` and ``deadline`` alone; ``steering``,
+      ``on_attempt``, ``log_replies``, ``usage_mode``, ``api``, ``mode``, ``enforce``, ``observe``,
+      ``ledger``.
+
+    The reference of ``wrap`` has a table that explains them.
 
     Returns a :class:`StrictClient` or :class:`AsyncStrictClient`, which is also an instance of the
     SDK's own client class.
@@ -674,6 +689,7 @@ def wrap(
     if before is not None and all(one is None for one in (mode, enforce, observe)):
         rollout = before.rollout
     else:
+        warn_of_misspelt_variables()
         rollout = Rollout(mode, enforce, observe)
         rollout.refuse_unknown(tool.name for tool in contract.tools)
 

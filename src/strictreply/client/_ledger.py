@@ -1,7 +1,7 @@
 """The ledger: one line of JSON for each attempt, in files that rotate, without the model's text.
 
-A line has the outcome of a reply, and only the form of the reply itself: its tool, its keys, their
-types. ``strictreply check`` reads these files.
+A line has the outcome of a reply, and only the form of the reply itself: the declared tools and
+keys, and the types of the values. ``strictreply check`` reads these files.
 """
 
 from __future__ import annotations
@@ -13,26 +13,34 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from threading import RLock
 from uuid import uuid4
 from weakref import WeakSet
 
+from strictreply.contract._contract import Contract
 from strictreply.reading._decoding import is_json
 from strictreply.values._errors import ContractError, must_be, must_have
 from strictreply.values._issues import Issue, capped, json_words, printable
 from strictreply.values._limits import JSON, JSONObject, is_count
 from strictreply.values._replies import Attempt, plain
-from strictreply.wires import ReplyPart, called_tool, excerpt
+from strictreply.wires import ReplyPart, called_tool, declared_tool, excerpt
 
 logger = logging.getLogger("strictreply")
 
 LEDGER_VERSION = 1
 VARIABLE = "STRICTREPLY_LEDGER"
-MAX_NAME_CHARS = 100
+OTHER_KEY = "<other key>"
+"""Written in place of a key that no schema declares: the model's text may be personal."""
+
 MAX_REPLY_CHARS = 4_000
 PID = "{pid}"
+_API_KEYS = frozenset(
+    {"error", "message", "type", "code", "param", "status", "detail", "details", "object", "id"}
+    | {"model", "choices", "content", "text", "role", "output", "input", "usage", "created"}
+    | {"tool_calls", "function", "name", "arguments", "finish_reason", "stop_reason"}
+)  # of a response that has no reply, which a server or a gateway wrote
 _MODE = 0o600  # whatever the umask: only the program's user may read a ledger
 
 
@@ -44,7 +52,8 @@ class Ledger:
     ``path.1``, the previous ``path.1`` to ``path.2``, and so on; at most ``keep`` old files are
     kept. A file is opened at its first line, and only its owner may read it.
 
-    A line has the names of a reply's tools and keys, and the types of its values. To write
+    A line has the names of a reply's tools and keys, if they are declared, and the types of its
+    values. Names that the model invented are ``<unknown tool>`` and ``<other key>``. To write
     something else, pass ``redact``: it takes the whole reply as text, with its calls as
     ``name(arguments)``, and returns the text to write.
 
@@ -81,16 +90,16 @@ class Ledger:
         return self._failures
 
     def write(
-        self, attempt: Attempt, *, call: str, mode: str, model: str, tool: str | None
+        self, attempt: Attempt, *, call: str, mode: str, model: str, contract: Contract
     ) -> None:
         """Write the line of an attempt.
 
         ``call`` is the id that all attempts of one call share. ``mode`` is ``observe``, ``enforce``
-        or ``partial``, ``model`` the model of the request, and ``tool`` the first tool that the
-        reply calls, None if it calls none.
+        or ``partial``, ``model`` the model of the request, and ``contract`` what its reply was
+        checked against: the line has no other names of tools and keys.
         """
         try:
-            entry = self._entry(attempt, call=call, mode=mode, model=model, tool=tool)
+            entry = self._entry(attempt, contract, call=call, mode=mode, model=model)
             self._file.append(json.dumps(entry).encode() + b"\n")
         except Exception as error:  # noqa: BLE001 - the ledger must never make a call fail
             self._fail(error, "the line is lost")
@@ -100,9 +109,15 @@ class Ledger:
         self._file.close()
 
     def _entry(
-        self, attempt: Attempt, *, call: str, mode: str, model: str, tool: str | None
+        self, attempt: Attempt, contract: Contract, *, call: str, mode: str, model: str
     ) -> JSONObject:
         usage = attempt.usage
+        tool: str | None = None
+        reply: str | None = None
+        if attempt.raw is not None:
+            tool = called_tool(attempt.raw, attempt.api, _tool_names(contract))
+            reply = self._reply(attempt, contract)
+
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
         return {
@@ -114,7 +129,7 @@ class Ledger:
             "outcome": _outcome(attempt),
             "api": attempt.api,
             "model": model,
-            "tool": None if tool is None else printable(_cut(tool)),
+            "tool": None if tool is None else printable(tool),
             "issues": [_told_issue(issue) for issue in attempt.issues],
             "failure": None if attempt.failure is None else printable(attempt.failure),
             "tier": attempt.tier,
@@ -125,10 +140,10 @@ class Ledger:
                 "output": usage.completion_tokens,
                 "estimated": usage.is_estimate,
             },
-            "reply": None if attempt.raw is None else self._reply(attempt),
+            "reply": reply,
         }
 
-    def _reply(self, attempt: Attempt) -> str:
+    def _reply(self, attempt: Attempt, contract: Contract) -> str:
         if self._redact is not None:
             try:
                 kept = self._redact(excerpt(attempt.raw, attempt.api))
@@ -138,6 +153,7 @@ class Ledger:
             else:
                 return kept
 
+        mask = partial(masked, contract)
         return capped(excerpt(attempt.raw, attempt.api, mask), MAX_REPLY_CHARS)
 
     def _fail(self, error: Exception, outcome: str) -> None:
@@ -165,13 +181,16 @@ class LedgerOfCall:
     """``observe``, ``enforce`` or ``partial``."""
     model: str
     """The model of the request."""
+    contract: Contract
+    """What the replies are checked against."""
     call: str = field(default_factory=lambda: uuid4().hex)
     """The id of the call."""
 
     def write(self, attempt: Attempt) -> None:
         """Write the line of an attempt."""
-        tool = None if attempt.raw is None else called_tool(attempt.raw, attempt.api)
-        self.ledger.write(attempt, call=self.call, mode=self.mode, model=self.model, tool=tool)
+        self.ledger.write(
+            attempt, call=self.call, mode=self.mode, model=self.model, contract=self.contract
+        )
 
 
 @cache
@@ -183,8 +202,8 @@ def ledger_at(path: str) -> Ledger:
 def given_ledger(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
     """Return a client's ledger, which is given as a ledger or as the path of its file.
 
-    None means the path in ``STRICTREPLY_LEDGER``, if it is set; a wrong path there is logged.
-    Raises ContractError for a wrong path that is passed.
+    None means the path in ``STRICTREPLY_LEDGER``, if it is set. Raises ContractError for a wrong
+    path.
     """
     if isinstance(given, Ledger):
         return given
@@ -199,8 +218,7 @@ def given_ledger(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None
     try:
         return ledger_at(named)
     except ContractError as error:
-        logger.error("%s is wrong: %s; nothing is written", VARIABLE, error)  # noqa: TRY400
-        return None
+        raise ContractError(f"{VARIABLE}={named!r} is wrong: {error}") from None
 
 
 class RotatingFile:
@@ -278,30 +296,36 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_begin_children)
 
 
-def mask(value: object, part: ReplyPart) -> str:
-    """Return the form of a part of a reply: its keys, and the type of each value."""
+def masked(contract: Contract, value: object, part: ReplyPart) -> str:
+    """Return the form of a part of a reply: the declared names, and the type of each value."""
+    names = contract.names | _API_KEYS if part == "other" else contract.names
     if not isinstance(value, str):
-        return _masked(plain(value))
+        return _form(plain(value), names)
     if part == "name":
-        return printable(_cut(value))
+        return printable(declared_tool(value, _tool_names(contract)))
 
     if part == "arguments" or value.lstrip().startswith(("{", "[")):
-        return _masked(json.loads(value)) if is_json(value) else f"<not JSON: {_characters(value)}>"
+        if is_json(value):
+            return _form(json.loads(value), names)
+        return f"<not JSON: {_characters(value)}>"
 
     return f"<text of {_characters(value)}>"
 
 
-def _cut(name: str) -> str:
-    """Return at most 100 characters of a name, because a model may have invented it."""
-    return name if len(name) <= MAX_NAME_CHARS else f"{name[: MAX_NAME_CHARS - 1]}…"
+def _tool_names(contract: Contract) -> set[str]:
+    """Return the names that calls of declared tools have, also within their namespaces."""
+    return {*contract.callable_names, *(name for _, name in contract.spaces or ())}
 
 
-def _masked(value: JSON) -> str:
+def _form(value: JSON, names: frozenset[str]) -> str:
     if isinstance(value, dict):
-        members = (f"{json_words(_cut(key))}: {_masked(one)}" for key, one in value.items())
+        members = (
+            f"{json_words(key) if key in names else OTHER_KEY}: {_form(one, names)}"
+            for key, one in value.items()
+        )
         return f"{{{', '.join(members)}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_masked, value))}]"
+        return f"[{', '.join(_form(one, names) for one in value)}]"
     if value is None:
         return "null"
     if isinstance(value, bool):

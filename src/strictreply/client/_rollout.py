@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, TypeAlias, get_args
 
 from strictreply.contract._tool import must_be_awaited
@@ -24,8 +25,16 @@ GivenTools: TypeAlias = Collection[str] | Callable[[], Collection[str]] | None
 GivenShare: TypeAlias = float | Callable[[], float] | None
 """A share of all calls, from 0 to 1, or a function without arguments that returns it."""
 
+PREFIX = "STRICTREPLY_"
+"""How the name of each environment variable of strictreply begins."""
+
+_VARIABLES = ("MODE", "ENFORCE", "OBSERVE", "LEDGER", "CONTRACT", "MAX_LOOP_COUNT")
+"""The rest of their names."""
+
 _OTHERS_MODES = frozenset({"json", "md_json", "tools", "native", "text", "prompted", "functions"})
 """Values of ``mode=`` in other libraries."""
+
+_NEAR = 0.75  # of difflib: "MODES" is near "MODE", "SUITE" is not
 
 logger = logging.getLogger("strictreply")
 
@@ -59,8 +68,9 @@ class Rollout:
 
     If none is given, the environment applies: ``STRICTREPLY_MODE``, ``STRICTREPLY_ENFORCE`` (names
     of tools, separated by commas) and ``STRICTREPLY_OBSERVE``. If a function raises or returns a
-    wrong value, or the environment has one, that is logged once and the last valid value is used.
-    Raises ContractError for a wrong value that is passed itself, and for an async function.
+    wrong value, or a variable gets one later, that is logged once and the last valid value is used.
+    Raises ContractError for a wrong value that is passed itself or that a variable has now, and for
+    an async function.
     """
 
     __slots__ = ("_enforce", "_fixed", "_mode", "_named", "_share")
@@ -111,10 +121,13 @@ class Rollout:
         missing = enforced.difference(callable_) - self._named
         self._named |= enforced
         for name in sorted(missing):
+            near = get_close_matches(name, [*callable_], 1)
             logger.warning(
-                "enforce= names %r, which this request does not declare as a tool: check the "
-                "spelling; requests that declare it enforce it",
+                "%s names %r, which this request does not declare as a tool%s: check the spelling; "
+                "requests that declare it enforce it",
+                self._enforce.label,
                 printable(name),
+                printable(f" (it declares {near[0]!r})") if near else "",
             )
 
     def refuse_unknown(self, declared: Iterable[str]) -> None:
@@ -139,31 +152,35 @@ class Rollout:
 class _Setting:
     """One of the three settings, with its last valid value."""
 
-    __slots__ = ("_last", "_logged", "_name", "_read", "_variable", "given")
+    __slots__ = ("_last", "_logged", "_read", "_variable", "given", "label")
 
     def __init__(
-        self, name: str, given: Any, read: Callable[[Any], Any], *, is_environments: bool
+        self, name: str, given: Any, read: Callable[[Any, str], Any], *, is_environments: bool
     ) -> None:
         if callable(given) and must_be_awaited(given):
             raise ContractError(f"{name}= must be a sync function: an async one is not awaited")
 
         self.given = given
-        self._variable = f"STRICTREPLY_{name.upper()}" if is_environments else ""
-        self._name = name
+        self._variable = f"{PREFIX}{name.upper()}" if is_environments else ""
+        self.label = self._variable or f"{name}="
         self._read = read
         self._logged = False
-        self._last: Any = None if given is None or callable(given) else read(given)
+        present = os.environ.get(self._variable) if self._variable else given
+        is_value = bool(present) if self._variable else given is not None and not callable(given)
+        self._last: Any = read(present, self._variable or name) if is_value else None
 
     def now(self) -> Any:
         """Return the present value; None if there is none."""
-        given = os.environ.get(self._variable) if self._variable else self.given
-        if not given and self.given is None:
-            return None
-        if not callable(given) and not self._variable:
+        if not self._variable and not callable(self.given):
             return self._last
 
+        given = os.environ.get(self._variable) if self._variable else self.given
+        if not given:
+            self._last = None
+            return None
+
         try:
-            self._last = self._read(given() if callable(given) else given)
+            self._last = self._read(given() if callable(given) else given, self.label.rstrip("="))
             self._logged = False
         except Exception as error:  # noqa: BLE001 - a flag service may raise anything
             self._log(error)
@@ -176,24 +193,48 @@ class _Setting:
 
         self._logged = True
         words = str(error) if isinstance(error, ContractError) else type(error).__name__
-        logger.error(printable(f"{self._name}= is wrong: {words}; the last valid value is used"))
+        logger.error(printable(f"{self.label} is wrong: {words}; the last valid value is used"))
 
 
-def _mode_of(given: object) -> Mode:
-    for mode in get_args(Mode):
+def warn_of_misspelt_variables() -> None:
+    """Log once each variable whose name resembles the name of a variable that is read."""
+    for name in os.environ:
+        if name.startswith(PREFIX):
+            _warn_of(name.removeprefix(PREFIX))
+
+
+@cache
+def _warn_of(name: str) -> None:
+    near = get_close_matches(name, _VARIABLES, 1, _NEAR)
+    if near and name not in _VARIABLES:
+        logger.warning(
+            "strictreply does not read the environment variable %s; did you mean %s?",
+            printable(PREFIX + name),
+            PREFIX + near[0],
+        )
+
+
+def _mode_of(given: object, name: str) -> Mode:
+    modes = get_args(Mode)
+    for mode in modes:
         if given == mode:
             found: Mode = mode
             return found
 
-    words = ", ".join(get_args(Mode))
-    is_others = isinstance(given, str) and given.lower() in _OTHERS_MODES
-    more = "; to choose how the model writes calls, use channel=" if is_others else ""
+    more = ""
+    if isinstance(given, str):
+        near = get_close_matches(given.strip().lower(), modes, 1)
+        more = f"; did you mean {near[0]!r}?" if near else ""
+        if given.lower() in _OTHERS_MODES:
+            more = "; to choose how the model writes calls, use channel="
+
+    function = "" if name.startswith(PREFIX) else ", or a function that returns one"
     raise ContractError(
-        f"mode must be one of {words}, or a function that returns one, not {_shown(given)}{more}"
+        f"{name} must be one of {', '.join(modes)}{function}, not {_shown(given)}{more}"
     )
 
 
-def _tools_of(given: object) -> frozenset[str]:
+def _tools_of(given: object, name: str = "enforce") -> frozenset[str]:
     listed: Any = given.split(",") if isinstance(given, str) else given
     names: list[Any] = [None]
     if isinstance(listed, Iterable) and not isinstance(listed, bytes):
@@ -201,22 +242,23 @@ def _tools_of(given: object) -> frozenset[str]:
 
     if not all(isinstance(one, str) for one in names):
         raise ContractError(
-            'enforce must be names of tools, as in enforce={"refund"}, or a function that returns '
-            f"them, not {_shown_items(names)}"
+            f'{name} must be names of tools, as in enforce={{"refund"}}, or a function that '
+            f"returns them, not {_shown_items(names)}"
         )
 
-    return frozenset(name.strip() for name in names if name.strip())
+    return frozenset(one.strip() for one in names if one.strip())
 
 
-def _share_of(given: object) -> float:
+def _share_of(given: object, name: str) -> float:
     try:
         share = float(given) if isinstance(given, str) else given
     except ValueError:
         share = None
 
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        example = f"{name}=0.01"
         raise ContractError(
-            "observe must be the share of calls to judge, from 0 to 1, as in observe=0.01, "
+            f"{name} must be the share of calls to judge, from 0 to 1, as in {example}, "
             f"not {_shown(given)}"
         )
 

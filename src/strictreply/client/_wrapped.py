@@ -761,7 +761,10 @@ class Wrapped(Generic[A_co]):
     def _ledger_of(self, ask: CallPlan) -> LedgerOfCall | None:
         """Return the ledger for the attempts of a call; None for no ledger."""
         ledger = self._guard.settings.ledger
-        return None if ledger is None else LedgerOfCall(ledger, ask.mode, str(ask.base.model or ""))
+        if ledger is None:
+            return None
+
+        return LedgerOfCall(ledger, ask.mode, str(ask.base.model or ""), ask.contract)
 
     def _observing(
         self, ask: CallPlan, sending: CallIO

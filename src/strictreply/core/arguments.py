@@ -1,6 +1,6 @@
 """Checks of arguments, with errors that say what to write instead."""
 
-from strictreply.values._errors import must_be, must_have, without_exception
+from strictreply.values._errors import how_to_install, must_be, must_have, without_exception
 from strictreply.values._field_words import FieldWords
 from strictreply.values._limits import is_count, is_duration
 from strictreply.values._mistakes import (
@@ -20,6 +20,7 @@ __all__ = [
     "ON_RUNS",
     "FieldWords",
     "helpful",
+    "how_to_install",
     "is_count",
     "is_duration",
     "must_be",

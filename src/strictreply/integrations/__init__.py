@@ -9,6 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
+from strictreply.core.arguments import how_to_install
+
 # the library that a top-level module belongs to, and the extra that installs it
 _NEEDED: Final = {
     **dict.fromkeys(("langgraph", "langchain_core"), ("langgraph 1.0 or newer", "langgraph")),
@@ -33,6 +35,4 @@ def load(module: str) -> ModuleType:
             raise
 
         library, extra = _NEEDED[missing]
-        raise ImportError(
-            f"{module} needs {library}: pip install 'strictreply[{extra}]'"
-        ) from error
+        raise ImportError(f"{module} needs {library}: {how_to_install(extra)}") from error

@@ -20,7 +20,7 @@ from strictreply import (
     TransportFailed,
 )
 from strictreply.core.calls import unharmed
-from strictreply.wires import called_tool, wire_named
+from strictreply.wires import UNKNOWN_TOOL, called_tool, declared_tool, wire_named
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram, Meter
@@ -253,8 +253,8 @@ def _first_tool(attempt: Attempt, declared: Collection[str]) -> str | None:
 
     Return None if there is no call, or the model invented the name.
     """
-    tool = called_tool(attempt.raw, attempt.api)
-    return _scoped_tool(attempt, declared) if tool is None else _declared(tool, declared)
+    tool = called_tool(attempt.raw, attempt.api, declared)
+    return _scoped_tool(attempt, declared) if tool is None else _known(tool)
 
 
 def _tool_of_issue(issue: Issue, attempt: Attempt, declared: Collection[str]) -> str | None:
@@ -271,13 +271,13 @@ def _tool_of_issue(issue: Issue, attempt: Attempt, declared: Collection[str]) ->
     if draft is None or index >= len(draft.calls):
         return None
 
-    return _declared(draft.calls[index].name, declared)
+    return _known(declared_tool(draft.calls[index].name, declared))
 
 
 def _scoped_tool(attempt: Attempt, declared: Collection[str]) -> str | None:
     # a scope of several tools names none of them
-    return _declared((attempt.scope or "").partition("/")[0], declared)
+    return _known(declared_tool((attempt.scope or "").partition("/")[0], declared))
 
 
-def _declared(name: object, declared: Collection[str]) -> str | None:
-    return name if isinstance(name, str) and name in declared else None
+def _known(tool: str) -> str | None:
+    return None if tool == UNKNOWN_TOOL else tool

@@ -28,7 +28,7 @@ from strictreply import (
     StrictClient,
     StrictReplyError,
 )
-from strictreply.core import JSONObject, Message, adrive, drive
+from strictreply.core import JSONObject, Message, RequestKeywords, adrive, drive
 from strictreply.core.arguments import IN_RUNS, must_be, must_have, refuse_foreign
 from strictreply.core.calls import is_control_flow, unharmed
 from strictreply.core.tools import must_be_awaited
@@ -284,7 +284,9 @@ class _OpenRun(Generic[A]):
         context: object = NO_CONTEXT,
         **given: Any,
     ) -> None:
-        refuse_foreign("run()", given, IN_RUNS)
+        others = given.keys() - RunKeywords.__annotations__.keys()
+        own = RunKeywords.__annotations__.keys() - RequestKeywords.__annotations__.keys()
+        refuse_foreign("run()", sorted(others), IN_RUNS, sorted(own))
         must_be("loop", loop, LoopPolicy, "a LoopPolicy, as in LoopPolicy(max_iterations=8)")
         must_have("sessions", sessions, "transaction", "a store, as in SQLiteSessionStore(path)")
         must_be("agent", agent, AgentContext, "an AgentContext, as in AgentContext(id=…)")

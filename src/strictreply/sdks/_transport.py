@@ -52,6 +52,9 @@ from strictreply.wires._bodies import JSON_OBJECT, not_asked, told_body
 from strictreply.wires._members import as_json
 from strictreply.wires._wire import Wire
 
+_OURS = ("contract", "policy", "steering", "max_retries", "deadline")
+"""The keywords of a call that strictreply takes itself; the SDK's method does not name them."""
+
 _CALLED = ("post", "request")
 _ON_THE_WAY = (*_CALLED, "_prepare_options", "_build_request", "_process_response_data")
 """The SDK's methods that a request passes; tracers replace the first two.
@@ -190,7 +193,8 @@ class Transport:
             return self._sent(dict(request), timeout, way)
         except TypeError as error:
             # the SDK's method does not take a keyword
-            meant = with_meant(error, IN_CALLS, _keywords_of(self.resource.create))
+            known = (*_keywords_of(self.resource.create), *_OURS)
+            meant = with_meant(error, IN_CALLS, known)
             if meant is error:
                 raise
             raise meant from None

@@ -108,6 +108,8 @@ class ReplyTally:
     """Counts of all replies and of invalid ones, by model."""
     by_tool: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     """Counts of all replies and of invalid ones, by tool."""
+    by_tool_and_code: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    """Replies by code, for each tool; the tool is the first one that the reply calls."""
     unreadable: list[JSONObject] = field(default_factory=list[JSONObject])
     """The lines without a reply, each with its file and the reason."""
     first: dict[str, str] = field(default_factory=dict[str, str])
@@ -126,6 +128,8 @@ class ReplyTally:
     """Tokens of the attempts in ledgers: ``input`` and ``output``."""
     rejected_tokens: Counter[str] = field(default_factory=Counter[str])
     """Tokens of the attempts whose reply was rejected."""
+    observed_tokens: Counter[str] = field(default_factory=Counter[str])
+    """Tokens of the attempts whose invalid reply was returned because calls were only observed."""
     seconds: float = 0.0
     """Seconds that the attempts in ledgers took."""
 
@@ -153,6 +157,7 @@ class ReplyTally:
 
         for code in {str(issue["code"]) for issue in judged.issues}:
             self.by_code[code] += 1
+            self.by_tool_and_code.setdefault(judged.tool, Counter())[code] += 1
             self.first.setdefault(code, f"{path.name}:{judged.line}")
 
         if not judged.issues:
@@ -179,6 +184,8 @@ class ReplyTally:
         self.tokens.update(entry.tokens)
         if entry.outcome == "rejected":
             self.rejected_tokens.update(entry.tokens)
+        if entry.outcome == "observed":
+            self.observed_tokens.update(entry.tokens)
 
         self.calls[entry.call] = self.calls.get(entry.call, CallState()).after(entry)
 
@@ -195,6 +202,15 @@ class ReplyTally:
     def codes(self) -> list[tuple[str, int]]:
         """Return how many replies have each code, sorted by number, then by code."""
         return sorted(self.by_code.items(), key=lambda one: (-one[1], one[0]))
+
+    def tools_and_codes(self) -> list[tuple[str, str, int]]:
+        """Return how many replies have each code, by tool, sorted by number, tool and code."""
+        found = [
+            (tool, code, count)
+            for tool, codes in self.by_tool_and_code.items()
+            for code, count in codes.items()
+        ]
+        return sorted(found, key=lambda one: (-one[2], one[0], one[1]))
 
     def rates(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
         """Yield the rates by model and by tool.
@@ -219,11 +235,17 @@ class ReplyTally:
         return f"{self.without_tools} {calling}, and {declaring} declared none: {remedy}"
 
     @property
-    def spent(self) -> str:
-        """The tokens of the attempts in ledgers, in words for a person."""
-        all_ = f"{self.tokens['input']} in, {self.tokens['output']} out"
-        rejected = self.rejected_tokens
-        return f"{all_}; of rejected replies {rejected['input']} in, {rejected['output']} out"
+    def spent(self) -> dict[str, str]:
+        """The tokens of the attempts in ledgers by what they were spent on, for a person."""
+        spent = {
+            "tokens": self.tokens,
+            "tokens of rejected replies": self.rejected_tokens,
+            "tokens of observed replies that would have been rejected": self.observed_tokens,
+        }
+        if not self.tokens.total():
+            return {"tokens": "no usage was reported"}
+
+        return {name: _words(tokens) for name, tokens in spent.items() if tokens}
 
     @staticmethod
     def label(kind: str, name: str) -> str:
@@ -239,12 +261,16 @@ class ReplyTally:
             "invalid": self.invalid,
             "by_code": dict(self.codes()),
             **{f"by_{kind}": rates for kind, rates in self.rates()},
+            "by_tool_and_code": {
+                tool: dict(codes.most_common()) for tool, codes in self.by_tool_and_code.items()
+            },
             "observed": self.observed,
             "without_tools": self.without_tools,
             "calls": len(self.calls),
             "by_outcome": self.by_outcome,
             "tokens": _both(self.tokens),
             "rejected_tokens": _both(self.rejected_tokens),
+            "observed_tokens": _both(self.observed_tokens),
             "seconds": round(self.seconds, 6),
             "unreadable": self.unreadable,
             "empty": self.empty,
@@ -253,3 +279,7 @@ class ReplyTally:
 
 def _both(tokens: Counter[str]) -> dict[str, int]:
     return {name: tokens[name] for name in ("input", "output")}
+
+
+def _words(tokens: Counter[str]) -> str:
+    return f"{tokens['input']} in, {tokens['output']} out"

@@ -75,7 +75,7 @@ def _ledger_facts(tally: ReplyTally) -> dict[str, str]:
     return {
         "Observed only": observed if tally.observed else "",
         "Enforced": f"{counted(refused, 'call')} had a reply refused" if refused else "",
-        "Tokens": tally.spent,
+        **{name.capitalize(): words for name, words in tally.spent.items()},
         "Seconds": f"{tally.seconds:.1f}",
     }
 

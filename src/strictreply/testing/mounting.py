@@ -22,6 +22,7 @@ from openai.resources.chat import Completions
 from openai.types.chat import ChatCompletion
 
 from strictreply.core import JSONObject
+from strictreply.core.arguments import how_to_install
 from strictreply.core.forms import as_json
 from strictreply.testing._serving import respond
 from strictreply.testing._wire import HTTPReply, Responder, WireEnding, ending_of, wire
@@ -179,7 +180,7 @@ def respx_router(
     try:
         import respx  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise ImportError("respx is not installed: pip install 'strictreply[testing]'") from error
+        raise ImportError(f"respx is not installed: {how_to_install('testing')}") from error
 
     http = import_module("httpx")
 

@@ -11,21 +11,22 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-try:
-    from hypothesis import strategies as st
-    from hypothesis_jsonschema import from_schema
-except ImportError as _missing:
-    raise ImportError(
-        "hypothesis or hypothesis-jsonschema is not installed: pip install 'strictreply[testing]'"
-    ) from _missing
-
 from strictreply import Tool, Valid
 from strictreply.core import JSON, JSONObject
+from strictreply.core.arguments import how_to_install
 from strictreply.core.schemas import Node, joined
 from strictreply.testing import faults, ok
 from strictreply.testing._steps import Fault, Kind, ReplyPlace, Step, Target
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.faults._spots import KIND_OF, Subschemas, spots_of, subschemas_of
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis_jsonschema import from_schema
+except ImportError as _missing:
+    raise ImportError(
+        f"hypothesis or hypothesis-jsonschema is not installed: {how_to_install('testing')}"
+    ) from _missing
 
 MAX_PARTS = 500
 """How many sub-schemas are read; after that, an example is used for each."""

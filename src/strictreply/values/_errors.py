@@ -67,11 +67,15 @@ MAX_MESSAGE_BYTES = 3_500
 MAX_RAW_CHARS = 2_000
 MAX_LISTED_ISSUES = 8
 
+_CORRECT = (
+    "Read what the model got wrong (attempt.raw): state the rule in {place}, allow more retries "
+    "(RetryPolicy.max_retries), or relax the schema."
+)
+ADVICE_ON_ANSWERS = _CORRECT.format(place="the prompt or the description of the answer's type")
+"""What a person can do about a fault of an answer, which no tool's description changes."""
+
 ADVICE: dict[Remedy, str] = {
-    Remedy.CORRECT: (
-        "Read what the model got wrong (attempt.raw): state the rule in the tool's description, "
-        "allow more retries (RetryPolicy.max_retries), or relax the schema."
-    ),
+    Remedy.CORRECT: _CORRECT.format(place="the tool's description"),
     Remedy.SHORTEN: "Raise max_tokens, or ask for less in one reply.",
     Remedy.RESEND: (
         "The server ended the reply early, or sent no completion: "
@@ -81,7 +85,7 @@ ADVICE: dict[Remedy, str] = {
         "The provider or the model declined: change the prompt or the model; a retry will not help."
     ),
 }
-"""What a person can do about each kind of fault, by its remedy."""
+"""What a person can do about each kind of fault of a call, by its remedy."""
 
 _LATER = (
     "Try again later, or raise RetryPolicy.transport_retries (for a stored reply, the client's "
@@ -297,6 +301,11 @@ class ContractError(StrictReplyError, ValueError):
         super().__init__(_message(printable(f"{message} (at {path})" if path else message)))
         self.path = path
         """JSON Pointer to the place in the declaration; empty for the whole."""
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that installs an extra, from an index and in a checkout."""
+    return f"pip install 'strictreply[{extra}]', or in a checkout pip install '.[{extra}]'"
 
 
 def must_be(name: str, value: object, kind: type | tuple[type, ...], words: str) -> None:
@@ -609,9 +618,18 @@ def _words_of(cause: Exception) -> str:
 
 
 def remedy_lines(issues: tuple[Issue, ...]) -> list[str]:
-    """Return what to do about faults, one line for each remedy."""
-    remedies = dict.fromkeys(issue.remedy for issue in issues)
-    return [f"  What to do: {ADVICE[remedy]}" for remedy in remedies]
+    """Return what to do about faults, one line for each kind of advice."""
+    advice = dict.fromkeys(_advice_on(issue) for issue in issues)
+    return [f"  What to do: {words}" for words in advice]
+
+
+def _advice_on(issue: Issue) -> str:
+    """Return what to do about a fault: one of an answer is not fixed in a tool's description."""
+    is_of_call = issue.path.startswith("/tool_calls/") or issue.code.startswith(("tool.", "args."))
+    if issue.remedy is not Remedy.CORRECT or is_of_call:
+        return ADVICE[issue.remedy]
+
+    return ADVICE_ON_ANSWERS
 
 
 def without_exception(words: str) -> str:

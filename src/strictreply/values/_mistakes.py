@@ -170,7 +170,11 @@ def meant_by(name: str, table: Mapping[str, str], known: Iterable[str] = ()) -> 
         return f"; {table[name]}"
 
     near = get_close_matches(name, list(known), 1, _NEAR)
-    return f"; did you mean {near[0]}?" if near else ""
+    if near:
+        return f"; did you mean {near[0]}?"
+
+    others = get_close_matches(name, list(table), 1, _NEAR)  # "retrys" is near "retries"
+    return f"; {table[others[0]]}" if others else ""
 
 
 def refuse_unknown(
@@ -185,11 +189,17 @@ def refuse_unknown(
             raise TypeError(f"{place} got an unexpected keyword argument {name!r}{meant}{takes}")
 
 
-def refuse_foreign(place: str, given: Iterable[str], table: Mapping[str, str]) -> None:
-    """Raise TypeError for a keyword of another library; any other keyword may be the API's own."""
+def refuse_foreign(
+    place: str, given: Iterable[str], table: Mapping[str, str], own: Iterable[str] = ()
+) -> None:
+    """Raise TypeError for a keyword of another library, or one that resembles an ``own`` keyword.
+
+    Any other keyword may be the API's own.
+    """
     for name in given:
-        if name in table:
-            meant = meant_by(name, table)
+        near = get_close_matches(name, list(own), 1, _NEAR)
+        if name in table or (near and name not in own):
+            meant = meant_by(name, table, own)
             raise TypeError(f"{place} got an unexpected keyword argument {name!r}{meant}")
 
 

@@ -6,7 +6,7 @@ The packages that judge replies are independent of any API.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal, TypeAlias
 
 from strictreply.values._errors import ContractError
@@ -68,11 +68,25 @@ def wire_for(request: Mapping[str, object], responses: Iterable[object] = ()) ->
     return next(own, None) or next(usual, CHAT)
 
 
-def called_tool(raw: JSON, api: str) -> str | None:
-    """Return the name of the tool that a response calls first, declared or not; None for none."""
+UNKNOWN_TOOL = "<unknown tool>"
+"""Written in place of a tool's name that is not declared: the model's text may be personal."""
+
+
+def declared_tool(name: object, declared: Collection[str]) -> str:
+    """Return the name of a tool if it is declared, else :data:`UNKNOWN_TOOL`."""
+    return name if isinstance(name, str) and name in declared else UNKNOWN_TOOL
+
+
+def called_tool(raw: JSON, api: str, declared: Collection[str]) -> str | None:
+    """Return the name of the declared tool that a response calls first.
+
+    It is :data:`UNKNOWN_TOOL` for a tool that is not declared, and None if there is no call.
+    """
     draft = wire_named(api).draft_in(raw)
-    name = draft.calls[0].name if draft is not None and draft.calls else None
-    return name if isinstance(name, str) else None
+    if draft is None or not draft.calls:
+        return None
+
+    return declared_tool(draft.calls[0].name, declared)
 
 
 def show_whole(value: object, _part: ReplyPart) -> str:
