@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
@@ -197,7 +197,9 @@ def fields(value: object) -> JSONObject:
 
 def items(value: Any) -> list[Any]:
     """Return an array; for any other value an empty one."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return (
+        list(cast("Iterable[Any]", value)) if isinstance(value, list) else []
+    )
 
 
 class Complaint(NamedTuple):
