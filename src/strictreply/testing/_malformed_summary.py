@@ -101,9 +101,8 @@ def _with_places(causes: Sequence[Sequence[FailedRun]]) -> Iterator[str]:
     """Yield for each cause what the app did, and then the codes with their places."""
     left = _MAX_CAUSE_LINES - len(causes)
     for number, runs in enumerate(causes):
-        first = runs[0]
-        yield _cut(f"{first.kind}: {first.words}; {len(runs)} of {_short_name(first)}", WIDTH)
-        if first.kind == NOT_SERVED:
+        yield _head(runs)
+        if runs[0].kind == NOT_SERVED:
             continue
 
         room = left - left // 2 if number + 1 < len(causes) else left
@@ -113,6 +112,14 @@ def _with_places(causes: Sequence[Sequence[FailedRun]]) -> Iterator[str]:
 
         left -= len(listed)
         yield from listed
+
+
+def _head(runs: Sequence[FailedRun]) -> str:
+    """Say on a line what the app did, for how many replies, and of which test if that has room."""
+    first = runs[0]
+    begin = f"{first.kind}: {first.words}; "
+    whole = f"{begin}{len(runs)} of {_short_name(first)}"
+    return whole if len(whole) <= WIDTH else _cut(f"{begin}{len(runs)} replies", WIDTH)
 
 
 def _wrapped(text: str) -> list[str]:
@@ -137,13 +144,14 @@ def _in_short(causes: Sequence[Sequence[FailedRun]]) -> Iterator[str]:
 
     for runs in shown:
         first = runs[0]
-        counts = f"{len(runs)} of {_short_name(first)}"
         if first.kind == NOT_SERVED:
-            yield _cut(f"{first.kind}: {first.words}; {counts}", WIDTH)
+            yield _head(runs)
             continue
 
         # half a line for each, and what one does not need is for the other
-        rest = f"; {counts}: {first.words}"
+        rest = f"; {len(runs)} of {_short_name(first)}: {first.words}"
+        if len(rest) > WIDTH // 2:
+            rest = f"; {len(runs)}: {first.words}"
         room = max(WIDTH - len(rest), WIDTH // 2) - len(f"{first.kind}: ")
         yield _cut(f"{first.kind}: {_codes(runs, _within(room))}{rest}", WIDTH)
 
