@@ -19,6 +19,7 @@ NOT_SERVED = "not served"
 """The app never requested the fault, so nothing was tested."""
 KINDS: tuple[str, ...] = (*Harm, LOUD, NOT_SERVED)
 """The kinds of causes, the worst first."""
+_ASSERTED = (Harm.ACTS, Harm.ACCEPTS, Harm.LEAKS)  # told by a failed assertion
 _MAX_CAUSE_LINES = 5  # of all causes together
 _MAX_WITH_PLACES = 2  # causes
 _MAX_LISTED = 3  # places of one code
@@ -137,23 +138,38 @@ def _places(runs: Sequence[FailedRun]) -> str:
 
 
 def _in_short(causes: Sequence[Sequence[FailedRun]]) -> Iterator[str]:
-    """Yield one line a cause with its codes; a last line has the causes without a line."""
+    """Yield one line a cause with its codes; a last line has the causes without a line.
+
+    While lines are left, a cause whose codes have no room on its line has a second one.
+    """
     shown = causes
     if len(causes) > _MAX_CAUSE_LINES:
         shown = causes[: _MAX_CAUSE_LINES - 1]
 
+    is_one_test = len({run.test for runs in causes for run in runs}) == 1
+    left = _MAX_CAUSE_LINES - len(causes)
     for runs in shown:
         first = runs[0]
         if first.kind == NOT_SERVED:
             yield _head(runs)
             continue
 
+        # where an assertion of the test failed says less than the codes
+        rest = f"; {len(runs)} of {_short_name(first)}"
+        if is_one_test or len(rest) > WIDTH // 2:
+            rest = f"; {len(runs)}"
+        if first.kind not in _ASSERTED:
+            rest += f": {first.words}"
+
         # half a line for each, and what one does not need is for the other
-        rest = f"; {len(runs)} of {_short_name(first)}: {first.words}"
-        if len(rest) > WIDTH // 2:
-            rest = f"; {len(runs)}: {first.words}"
         room = max(WIDTH - len(rest), WIDTH // 2) - len(f"{first.kind}: ")
-        yield _cut(f"{first.kind}: {_codes(runs, _within(room))}{rest}", WIDTH)
+
+        if left > 0 and len(", ".join(_by_code(runs))) > room:
+            left -= 1
+            yield _head(runs)
+            yield f"{_INDENT}{_codes(runs, _within(WIDTH - len(_INDENT)))}"
+        else:
+            yield _cut(f"{first.kind}: {_codes(runs, _within(room))}{rest}", WIDTH)
 
     if others := [run for runs in causes[len(shown) :] for run in runs]:
         begin = f"and {counted(len(causes) - len(shown), 'other cause')}: "
@@ -169,27 +185,36 @@ def _within(room: int) -> Callable[[str], bool]:
 
 
 def _codes(runs: Iterable[FailedRun], fits: Callable[[str], bool]) -> str:
-    """List the codes of runs, each once.
+    """List the codes of runs, each once, the most frequent first.
 
     If they do not fit, the codes of a family are written as ``envelope.*``, those of the largest
-    family first, so that no family is left out. As a last resort the rest is counted.
+    family first. The codes of replies say most: they are written as ``reply.empty/refusal``, and
+    counted only if there is no room for that either.
     """
-    codes = [*_by_code(runs)]
-    families = Counter(map(_family, codes))
+    codes = [code for code, _ in Counter(run.code for run in runs).most_common()]
+    if fits(", ".join(codes)):
+        return ", ".join(codes)
+
     folded: set[str] = set()
+    families = Counter(family for code in codes if (family := _family(code)) != "reply")
     for family, number in families.most_common():
-        if fits(", ".join(_folded(codes, folded))) or number == 1:
+        if number == 1 or fits(", ".join(_folded(codes, folded))):
             break
         folded.add(family)
 
-    listed = _folded(codes, folded)
-    text = ", ".join(listed)
-    for number in range(len(listed) - 1, 0, -1):
-        if fits(text):
-            break
-        text = f"{', '.join(listed[:number])}, {len(listed) - number} more"
+    others = [code for code in _folded(codes, folded) if _family(code) != "reply"]
+    replies = [code for code in codes if _family(code) == "reply"]
+    for shown in range(len(replies), 0, -1):
+        names = "/".join(code.partition(".")[2] for code in replies[:shown])
+        left = len(replies) - shown
+        text = ", ".join([f"reply.{names}", *others, *([f"{left} more"] if left else [])])
+        if fits(text) or shown == 1:
+            return text
 
-    return text
+    while len(others) > 1 and not fits(", ".join(others)):
+        others = [*others[:-2], "…"]
+
+    return ", ".join(others)
 
 
 def _family(code: str) -> str:
