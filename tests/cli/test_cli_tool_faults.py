@@ -160,7 +160,8 @@ def test_every_operation_has_a_name_of_its_own() -> None:
 
 def test_parameters_of_one_name_are_different_arguments() -> None:
     """In the path, the query and a header; and a body beside a parameter that is called body."""
-    named: list[Any] = [{"name": "id", "in": where, "schema": {}} for where in ("path", "query", "header")]
+    places = ("path", "query", "header")
+    named: list[Any] = [{"name": "id", "in": where, "schema": {}} for where in places]
     taken = {"name": "body", "in": "query", "schema": {"type": "boolean"}}
     body = body_of({"type": "array", "items": {"type": "integer"}})
     operation = {"parameters": [*named, taken], "requestBody": body}
