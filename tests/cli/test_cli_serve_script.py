@@ -34,7 +34,7 @@ def test_a_script_is_set_and_its_journal_read(process: Process, host: tuple[str,
     assert server.stdout is not None
     printed = [server.stdout.readline() for _ in range(6)]
     url = printed[0].partition("served at ")[2].partition(";")[0]
-    assert printed[2].startswith(f"curl -s {url}/script -d ")
+    assert printed[2].startswith(f"curl -fsS {url}/script -d ")
     assert printed[5].strip().endswith(f"ANTHROPIC_BASE_URL={url.removesuffix('/v1')}")
 
     assert sent(f"{url}/script", {"steps": ["missing_required"], "then": "good"}) == {"steps": 1}
@@ -67,7 +67,7 @@ def test_its_own_words_are_a_script(process: Process) -> None:
     server = process("serve-script", "--port", "0")
     assert server.stdout is not None
     printed = [server.stdout.readline() for _ in range(3)][-1]
-    url, _, script = printed.removeprefix("curl -s ").strip().partition(" -d ")
+    url, _, script = printed.removeprefix("curl -fsS ").strip().partition(" -d ")
     assert sent(url, json.loads(script.strip("'")))["steps"] == 2
 
 
@@ -130,13 +130,18 @@ def test_a_script_that_is_wrong_names_its_line(command: Command, tmp_path: Path)
 
 
 def test_a_file_that_cannot_be_read_is_wrong_usage(command: Command, tmp_path: Path) -> None:
-    """What is missing, or no text, is told before anything is served."""
-    spoiled = tmp_path / "latin.txt"
-    spoiled.write_bytes(b"caf\xe9")
-    for path, why in ((tmp_path / "missing.json", "No such file"), (spoiled, "not UTF-8")):
-        done = command("serve-script", "--port", "0", "--reply", str(path))
+    """What is missing, or has no body under its status, is told before anything is served."""
+    given = tmp_path / "reply.txt"
+    given.write_text("Sure!", encoding="utf-8")
+    wrong = {
+        ("--reply", str(tmp_path / "missing.json")): "No such file",
+        ("--reply", str(given), "--status", "204"): "no body",
+    }
+    for words, why in wrong.items():
+        done = command("serve-script", "--port", "0", *words)
         assert done.exit_code == Status.USAGE
         assert why in done.stderr
+        assert "--host" not in done.stderr
 
 
 def test_what_is_no_loopback_is_refused(command: Command) -> None:

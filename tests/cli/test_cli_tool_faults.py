@@ -75,9 +75,19 @@ def document(paths: Any = None, *, version: str = "3.0.3") -> Any:
     }
 
 
+def alone(item: Any) -> Any:
+    """A document with one path."""
+    return {"openapi": "3.1.0", "paths": {"/x": item}}
+
+
+def unexpected(words: str) -> None:
+    """Fail, because every operation of the document can be read."""
+    raise AssertionError(words)
+
+
 def parameters_of(found: Any, index: int = 0) -> Any:
     """The schema of the arguments of one of a document's tools."""
-    return tools_of_openapi(found)[index]["function"]["parameters"]
+    return tools_of_openapi(found, unexpected)[index]["function"]["parameters"]
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
@@ -85,7 +95,7 @@ def test_an_operation_is_a_tool_of_its_parameters_and_its_body(version: str) -> 
     """References, the parameters of the path, and a body's members are arguments; what only
     responses have, cookies and the headers that OpenAPI ignores are not.
     """
-    (definition,) = tools_of_openapi(document(version=version))
+    (definition,) = tools_of_openapi(document(version=version), unexpected)
     tool = sr.Tool.from_openai(definition)
     assert (tool.name, tool.description) == ("createRefund", "Refund an order")
 
@@ -140,10 +150,98 @@ def test_every_operation_has_a_name_of_its_own() -> None:
     """Names are made of the method and the path, fit every provider, and none comes twice."""
     paths: Any = {f"/pets/{'x' * 80}/{number}": {"get": {}} for number in range(3)}
     more = {"/": {"get": {}}, "/pets/{id}": {"get": {}, "delete": {"operationId": "a b.c"}}}
-    names = [tool["function"]["name"] for tool in tools_of_openapi(document({**paths, **more}))]
-    assert len({*names}) == len(names) == 7
+    other: Any = {"/p\u00e4": {"get": {"operationId": "\u53d6\u5f97"}}, "/\u00e4": {"put": {}}}
+    found = document({**paths, **more, **other})
+    names = [tool["function"]["name"] for tool in tools_of_openapi(found, unexpected)]
+    assert len({*names}) == len(names) == 9
     assert max(map(len, names)) <= MAX_NAME
-    assert names[-3:] == ["get", "get_pets_id", "a_b_c"]
+    assert names[-5:] == ["get", "get_pets_id", "a_b_c", "get_p", "put"]
+
+
+def test_parameters_of_one_name_are_different_arguments() -> None:
+    """In the path, the query and a header; and a body beside a parameter that is called body."""
+    places = ("path", "query", "header")
+    named: list[Any] = [{"name": "id", "in": where, "schema": {}} for where in places]
+    taken = {"name": "body", "in": "query", "schema": {"type": "boolean"}}
+    body = body_of({"type": "array", "items": {"type": "integer"}})
+    operation = {"parameters": [*named, taken], "requestBody": body}
+    schema = parameters_of(document({"/x/{id}": {"put": operation}}), 1)
+    assert [*schema["properties"]] == ["id", "query_id", "header_id", "body", "body_2"]
+    assert schema["properties"]["body"]["type"] == "boolean"
+    assert schema["properties"]["body_2"]["type"] == "array"
+    assert schema["required"] == ["id", "body_2"]
+
+
+def test_references_are_followed_wherever_they_are() -> None:
+    """In a schema of encoded content, and percent-encoded in their own text."""
+    found = document()
+    found["components"]["schemas"]["a b/c"] = {"type": "string", "enum": ["x"]}
+    reference = {"$ref": "#/components/schemas/a%20b~1c"}
+    found["paths"]["/x"] = {
+        "post": {
+            "parameters": [
+                {"name": "kind", "in": "query", "schema": reference},
+                {
+                    "name": "text",
+                    "in": "query",
+                    "schema": {
+                        "type": "string",
+                        "contentMediaType": "application/json",
+                        "contentSchema": {"$ref": "#/components/schemas/Reason"},
+                    },
+                },
+            ]
+        }
+    }
+    schema = parameters_of(found, 1)
+    (name,) = [name for name, one in schema["$defs"].items() if one.get("enum") == ["x"]]
+    assert schema["properties"]["kind"] == {"$ref": f"#/$defs/{name}"}
+    assert schema["properties"]["text"]["contentSchema"] == {"$ref": "#/$defs/Reason"}
+    assert schema["$defs"]["Reason"]["enum"] == ["late", "broken"]
+
+
+def test_null_is_no_parameter() -> None:
+    """Of a path, an operation or a schema whose lists are null, nothing is an argument."""
+    body = body_of({"type": "object", "properties": {"a": {"type": "integer"}}, "required": None})
+    operation = {"parameters": None, "requestBody": body, "summary": None}
+    schema = parameters_of(document({"/x": {"parameters": None, "post": operation}}), 1)
+    assert [*schema["properties"]] == ["a"]
+    assert schema["required"] == []
+
+
+def nested(levels: int) -> Any:
+    """A schema within a schema, and so on."""
+    schema: Any = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+BAD_OPERATIONS: Any = {
+    "nowhere": {"parameters": [{"$ref": "#/nowhere"}]},
+    "not a list": {"parameters": {"name": "x"}},
+    "no name": {"parameters": [{"in": "query", "schema": {}}]},
+    "deep": {"requestBody": body_of(nested(2_000))},
+    "no schema": {"parameters": [{"name": "x", "in": "query", "schema": {"type": "strin"}}]},
+    "not an object": "x",
+}
+
+
+@pytest.mark.parametrize("operation", BAD_OPERATIONS.values(), ids=BAD_OPERATIONS)
+def test_an_operation_that_cannot_be_read_is_left_out(operation: Any) -> None:
+    """The others are tools, and the one is named with the reason."""
+    told: list[str] = []
+    tools = tools_of_openapi(document({"/x": {"get": operation}}), told.append)
+    assert [tool["function"]["name"] for tool in tools] == ["createRefund"]
+    assert [words.partition(": ")[0] for words in told] == ["GET /x"]
+
+
+def test_a_path_that_cannot_be_read_is_left_out() -> None:
+    """Its reference leads nowhere; the other paths are read."""
+    told: list[str] = []
+    tools = tools_of_openapi(document({"/x": {"$ref": "other.json#/x"}}), told.append)
+    assert len(tools) == 1
+    assert told[0].startswith("/x: ")
 
 
 @pytest.mark.parametrize(
@@ -151,16 +249,28 @@ def test_every_operation_has_a_name_of_its_own() -> None:
     [
         ({"swagger": "2.0", "paths": {}}, "convert"),
         ({"openapi": "3.1.0"}, "no operation"),
-        (document({"/x": {"get": {"parameters": [{"$ref": "#/nowhere"}]}}}), "GET /x: #/nowhere"),
-        (document({"/x": {"$ref": "other.json#/x"}}), "bundle"),
-        (document({"/x": {"$ref": "#/paths/~1x"}}), "leads to itself"),
+        (alone({"get": {"parameters": [{"$ref": "#/nowhere"}]}}), "GET /x: #/nowhere"),
+        (alone({"$ref": "other.json#/x"}), "bundle"),
+        (alone({"$ref": "#/paths/~1x"}), "leads to itself"),
     ],
 )
 def test_a_document_that_cannot_be_read_says_what_to_do(found: Any, told: str) -> None:
     """Another version, no operation, a reference to nothing, to a file or to itself."""
     with pytest.raises(OpenAPIError) as caught:
-        tools_of_openapi(found)
+        tools_of_openapi(found, unexpected)
     assert told in str(caught.value)
+
+
+def test_what_is_left_out_of_a_document_is_told(command: Command, tmp_path: Path) -> None:
+    """The command lists the faults of the other operations, and names the one on stderr."""
+    path = tmp_path / "openapi.json"
+    found = document({"/x": {"get": BAD_OPERATIONS["nowhere"]}})
+    path.write_text(json.dumps(found), encoding="utf-8")
+    done = command("faults", "--for", str(path), "--json")
+    assert done.exit_code == 0
+    assert [one["tool"] for one in json.loads(done.stdout)] == ["createRefund"]
+    (line,) = done.stderr.splitlines()
+    assert "GET /x: #/nowhere" in line
 
 
 @pytest.fixture

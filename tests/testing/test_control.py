@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 from openai import BadRequestError, OpenAI
 
-from strictreply import Contract, Invalid
+from strictreply import Contract, Invalid, TransportFailed, wrap
 from strictreply.core import JSONObject
 from strictreply.testing import Kind, LoopbackServer, ScriptServer, assistant, completion
 from strictreply.testing._control import ScriptControl
@@ -470,7 +470,8 @@ def test_the_catalogue_is_there_to_loop_over(service: Service) -> None:
         (b"{", "not valid JSON"),
         (b"\xff", "not valid JSON"),
         (b"", "not valid JSON"),
-        (b"[" * 100_000, "not valid JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"steps": [], "steps": ["good"]}', "twice"),
         ([], "an object"),
         ({}, "steps: is required"),
         ({"step": []}, 'did you mean "steps"'),
@@ -491,12 +492,13 @@ def test_the_catalogue_is_there_to_loop_over(service: Service) -> None:
     ],
 )
 def test_a_wrong_script_is_refused(service: Service, body: object, words: str) -> None:
-    """A 400 says what came, what was expected and what to write; the script that ran is kept."""
+    """A 400 says what came, what was expected and what to write, and nothing is served after it."""
     service.script("missing_required")
     refused = told(service.ask("POST", "/script", body))
     assert words in refused
     assert "write for example" in refused
-    assert arguments_of(service.chat()) == {}
+    status, body_after = service.chat()
+    assert (status, body_after["error"]["code"]) == (400, "invalid_script")
 
 
 @pytest.mark.parametrize(
@@ -651,3 +653,51 @@ def test_a_wrong_responses_request_is_told_so(service: Service, wrong: JSONObjec
     """
     (name,) = wrong
     assert name in told(service.ask("POST", "/v1/responses", {**RESPONSES, **wrong}))
+
+
+@pytest.mark.parametrize("body", [{"steps": ["missing_requird"]}, {"step": []}, b"{"])
+def test_a_rejected_script_serves_nothing(service: Service, body: Any) -> None:
+    """Neither the script before nor good replies follow it, until another script is set."""
+    service.script("missing_required", then="good")
+    status, told = service.ask("POST", "/script", body)
+    assert (status, told["error"]["code"]) == (400, "invalid_script")
+
+    for _ in range(2):
+        status, told = service.chat()
+        assert (status, told["error"]["code"]) == (400, "invalid_script")
+    journal = service.ask("GET", "/journal")[1]
+    assert journal["spent"] is False
+    assert [one["served"] for one in journal["requests"]] == [None] * 2
+    assert all("rejected" in one["refused"] for one in journal["requests"])
+    assert service.chat(step="good")[0] == 200
+
+    service.script("good")
+    assert service.chat()[0] == 200
+
+
+def test_the_log_has_the_reason_of_every_refusal() -> None:
+    """An app may hide the body of an HTTP 400: the server's own log does not."""
+    log: list[str] = []
+    with ScriptServer(log=log.append) as server:
+        service = Service(server.base_url, server.port)
+        service.ask("POST", "/script", {"steps": ["missing_requird"]})
+        service.chat()
+        service.script({"call": "find"})
+        service.chat()
+        service.chat()
+
+    reasons = [line for line in log if line.startswith("HTTP 400: ")]
+    parts = ("missing_requird", "rejected", "no tool find", "the script has 1 step")
+    assert [part in line for part, line in zip(parts, reasons, strict=True)] == [True] * 4
+
+
+def test_a_guarded_app_sees_why_its_request_was_refused(service: Service) -> None:
+    """The error of a wrapped client has the reason of the server in its cause and explanation."""
+    service.script({"call": "find"})
+    with OpenAI(base_url=service.base_url, api_key="none", max_retries=0) as sdk:
+        client = wrap(sdk, tools=[SEARCH])
+        with pytest.raises(TransportFailed) as caught:
+            client.reply(model="m", messages=[USER])
+    assert caught.value.status_code == 400
+    assert "the request declares no tool find" in str(caught.value.cause)
+    assert "the request declares no tool find" in caught.value.explain()

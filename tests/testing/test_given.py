@@ -179,10 +179,13 @@ def test_a_status_comes_with_its_body(
         ("<html>", 502, {"body": "<html>", "status": 502}),
         ('{"detail": "no"}', 404, {"body": '{"detail": "no"}', "status": 404}),
         ("[" * 100_000, None, {"content": "[" * 100_000}),
+        (b"a\r\nb", None, {"content": "a\r\nb"}),
+        (b"caf\xe9", None, {"body_base64": "Y2Fm6Q=="}),
+        (b"caf\xe9", 502, {"body_base64": "Y2Fm6Q==", "status": 502}),
     ],
 )
 def test_what_a_file_holds_is_told_by_its_form(
-    text: str, status: int | None, step: dict[str, Any]
+    text: str | bytes, status: int | None, step: dict[str, Any]
 ) -> None:
     """A body is JSON of a response, a stream begins as an event, and all else is a content."""
     assert given_in(text, status) == step

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, field_validator
 
 import strictreply as sr
 from strictreply.testing import HTTPReply, Kind, ReplyPlace, ScriptedModel, faults, ok
 from strictreply.testing._malformed import BY_THE_MODEL, FailureCause, retold, scripts_of
+from strictreply.testing._malformed_summary import LOUD, NOT_SERVED
 from strictreply.testing.survival import Harm
 from support.loops import some
 from support.testing.faults.spoken import CANARY
@@ -205,7 +206,7 @@ def test_what_no_request_can_ask_for_is_an_error(words: Any) -> None:
 )
 def test_a_mark_that_makes_nothing_is_an_error(words: Any) -> None:
     """A test that would run with nothing is told so when it is collected."""
-    with pytest.raises(ValueError, match=r"malformed|nonsense"):
+    with pytest.raises(ValueError, match=r"malformed|nonsense|needs a tool"):
         scripts_of(**words)
 
 
@@ -216,15 +217,16 @@ def test_tools_are_a_list(tools: Any) -> None:
         scripts_of(tools=tools)
 
 
-def told_of(error: BaseException | None) -> str:
+def told_of(error: BaseException) -> str:
     """Report a run in which an app received a fault and failed."""
     model = ScriptedModel(faults.wrong_type(search, "limit"), then=ok.reply(search))
     model({"model": "m", "messages": USER})
-    return retold(model, error, "test_shop.py::test_it[search-wrong_type[/limit]]")
+    cause = FailureCause.of(model, error)
+    return retold(model, error, "test_shop.py::test_it[search-wrong_type[/limit]]", cause)
 
 
-@pytest.mark.parametrize("error", [None, KeyError("limit")])
-def test_a_failed_run_is_told_with_a_test_that_repeats_it(error: BaseException | None) -> None:
+@pytest.mark.parametrize("error", [AssertionError("ran"), KeyError("limit")])
+def test_a_failed_run_is_told_with_a_test_that_repeats_it(error: BaseException) -> None:
     """The story, the JSON that was served, and a test whose body is Python that scripts the same
     again.
     """
@@ -246,7 +248,57 @@ def test_our_own_errors_tell_their_attempts() -> None:
     client = sr.wrap(model.openai(), tools=[search], policy=sr.RetryPolicy(max_retries=1))
     with pytest.raises(sr.ReplyRejected) as caught:
         client.reply(model="m", messages=USER)
-    assert retold(model, caught.value, "t").endswith(caught.value.explain())
+    cause = FailureCause.of(model, caught.value)
+    assert cause.kind == LOUD
+    assert retold(model, caught.value, "t", cause).endswith(caught.value.explain())
+
+
+class Checked(BaseModel):
+    """Its own check refuses what the kit makes of its schema."""
+
+    total: int
+
+    @field_validator("total")
+    @classmethod
+    def is_high(cls, total: int) -> int:
+        """Refuse a low total."""
+        if total < 1_000:
+            raise ValueError("too low")
+        return total
+
+
+class Unmade(BaseModel):
+    """The kit makes no example of its schema."""
+
+    code: str = Field(pattern=r"^[A-Z]{3}-[0-9]+$", min_length=40, max_length=41)
+
+
+@pytest.mark.parametrize("kind", [Checked, Unmade])
+@pytest.mark.parametrize(
+    ("place", "step"), [("json", "ok.answer("), ("call", "ok.call("), ("union", "ok.union(")]
+)
+def test_a_schema_without_an_example_says_what_to_pass(
+    kind: type[BaseModel], place: Any, step: str
+) -> None:
+    """The mark has no ``args=``: the way is a good reply in ``then=``."""
+    with pytest.raises(ValueError, match="then=") as caught:
+        scripts_of(tools=[kind], place=place)
+    assert f"then={step}" in str(caught.value)
+    assert "args=" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["json", "call", "union"])
+def test_faults_are_made_from_a_good_reply_if_no_example_can_be(place: Any) -> None:
+    """With ``then=`` a schema of which no example can be made has its faults."""
+    code = f"ABC-{'1' * 36}"
+    good = {
+        "json": ok.answer({"code": code}),
+        "call": ok.call(Unmade, code=code),
+        "union": ok.union(Unmade, code=code),
+    }
+    runs = scripts_of(tools=[Unmade], place=place, then=good[place])
+    assert {"wrong_type", "missing_required"} <= {run.fault.name for run in runs}
+    assert all(run.then == good[place] for run in runs)
 
 
 def test_names_choose() -> None:
@@ -291,20 +343,26 @@ def test_by_default_there_is_what_an_app_might_act_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "harm"),
-    [
-        (AssertionError("ran"), Harm.ACTS),
-        (KeyError("limit"), Harm.CRASHES),
-        (None, Harm.DEGRADES),
-    ],
+    ("error", "kind"),
+    [(AssertionError("ran"), Harm.ACTS), (KeyError("limit"), Harm.CRASHES)],
 )
-def test_what_an_app_did_is_read_from_the_exception(
-    error: BaseException | None, harm: Harm
-) -> None:
-    """A failed assertion is about what was done with the reply; anything else is the app's own;
-    none is a loop.
+def test_what_an_app_did_is_read_from_the_exception(error: BaseException, kind: str) -> None:
+    """A failed assertion is about what was done with the reply; anything else is the app's own.
+
+    Before the reply was served, either is about nothing.
     """
-    assert FailureCause.of(ScriptedModel(faults.wrong_type(search, "limit")), error).harm is harm
+    model = ScriptedModel(faults.wrong_type(search, "limit"))
+    assert FailureCause.of(model, error).kind == NOT_SERVED
+    model({"model": "m", "messages": USER})
+    assert FailureCause.of(model, error).kind == kind
+
+
+def test_a_loop_is_told_as_one() -> None:
+    """Whatever the app raised when its loop was ended."""
+    model = ScriptedModel(then=faults.wrong_type(search, "limit"), max_requests=1)
+    for _ in range(2):
+        model({"model": "m", "messages": USER})
+    assert FailureCause.of(model, AssertionError()).kind == Harm.DEGRADES
 
 
 def test_a_leak_is_one_where_the_test_asks_for_echoes() -> None:
@@ -315,7 +373,7 @@ def test_a_leak_is_one_where_the_test_asks_for_echoes() -> None:
     model({"model": "m", "messages": [*USER, echo]})
     with pytest.raises(AssertionError) as caught:
         model.assert_no_echo()
-    assert FailureCause.of(model, caught.value).harm is Harm.LEAKS
+    assert FailureCause.of(model, caught.value).kind == Harm.LEAKS
 
 
 def test_a_loop_over_tools_comes_to_its_end() -> None:

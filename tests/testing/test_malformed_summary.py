@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from strictreply.testing._malformed_summary import (
+    LOUD,
+    NOT_SERVED,
     WIDTH,
     FailedRun,
+    Fate,
     causes_of,
     summary,
     whole_report,
@@ -103,10 +106,15 @@ def test_a_run_that_all_survive_is_one_line(pytester: pytest.Pytester) -> None:
     assert told[1:] == [f"{passed} malformed replies to 1 test: {passed} survived, 0 did not"]
 
 
-def failed(number: int, words: str = "Error at a.py:1", harm: Harm = Harm.CRASHES) -> FailedRun:
+def failed(
+    number: int,
+    words: str = "Error at a.py:1",
+    kind: str = Harm.CRASHES,
+    code: str = "args.type",
+) -> FailedRun:
     """One failure of a cause with this number."""
     nodeid = f"tests/test_{number}.py::test[tool-fault_{number}]"
-    return FailedRun(nodeid, harm, str(number), words, "args.type", f"tool/member_{number}")
+    return FailedRun(nodeid, kind, str(number), words, code, f"tool/member_{number}")
 
 
 @pytest.mark.parametrize("causes", [1, 2, 3, 40])
@@ -116,7 +124,7 @@ def test_any_number_of_causes_fits(causes: int, words: str) -> None:
     80 columns; causes without room are counted.
     """
     runs = [failed(number, words) for number in range(causes) for _ in range(9)]
-    lines = summary([run.test for run in runs], causes_of(runs), "report.txt")
+    lines = summary([(run.test, Fate.FAILED) for run in runs], causes_of(runs), "report.txt")
     assert len(lines) + 1 <= MOST_LINES
     assert all(len(line) <= WIDTH for line in lines)
     shown = sum(line.startswith("crashes: ") for line in lines)
@@ -126,9 +134,58 @@ def test_any_number_of_causes_fits(causes: int, words: str) -> None:
 
 def test_the_worst_cause_comes_first_and_is_the_one_to_run() -> None:
     """Causes are ordered by harm; the command runs the first failure of the first of them."""
-    runs = [failed(1), failed(2, harm=Harm.ACTS), failed(3, harm=Harm.LEAKS)]
+    kinds = (Harm.CRASHES, Harm.ACTS, NOT_SERVED, Harm.LEAKS, LOUD)
+    runs = [failed(number, kind=kind) for number, kind in enumerate(kinds)]
     causes = causes_of(runs)
-    assert [cause[0].harm for cause in causes] == [Harm.ACTS, Harm.CRASHES, Harm.LEAKS]
-    assert runs[1].command in summary(["a"], causes, "")
+    assert [cause[0].kind for cause in causes] == [
+        Harm.ACTS,
+        Harm.CRASHES,
+        Harm.LEAKS,
+        LOUD,
+        NOT_SERVED,
+    ]
+    assert runs[1].command in summary([("a", Fate.FAILED)], causes, "")
     report = whole_report(causes)
     assert all(run.command in report for run in runs)
+
+
+CODES = [f"{family}.{name}" for family in ("args", "envelope") for name in "abcdefghijklmn"]
+
+
+@pytest.mark.parametrize("causes", [1, 2, 3, 5, 9])
+def test_no_family_of_codes_is_left_out(causes: int) -> None:
+    """However many codes a cause has, each family of them is in the lines of the causes."""
+    codes = [*CODES, "reply.empty"]
+    runs = [failed(number, code=code) for number in range(causes) for code in codes]
+    lines = summary([(run.test, Fate.FAILED) for run in runs], causes_of(runs), "report.txt")
+    assert len(lines) + 1 <= MOST_LINES
+    told = "\n".join(lines)
+    assert told.count("reply.empty") == min(causes, 5)
+    assert told.count("envelope.") >= min(causes, 5)
+
+
+def test_several_causes_have_a_line_each_with_their_codes() -> None:
+    """A cause of few replies is not hidden behind those of many."""
+    runs = [failed(1, code=code) for code in CODES]
+    runs += [failed(2, kind=Harm.ACTS), failed(3, kind=Harm.ACCEPTS, code="reply.empty")]
+    told = summary([(run.test, Fate.FAILED) for run in runs], causes_of(runs), "")[1:5]
+    kinds = [Harm.ACTS, Harm.ACCEPTS, Harm.CRASHES]
+    assert [line.split(":")[0] for line in told[:3]] == kinds
+    assert "args.type" in told[0]
+    assert "reply.empty" in told[1]
+    assert "envelope.*" in told[3]
+
+
+@pytest.mark.one_lane
+def test_a_cache_that_cannot_be_made_is_told_in_a_line(pytester: pytest.Pytester) -> None:
+    """The run goes on, and the summary says that the report was not written."""
+    pytester.makepyfile(test_shop=PLANTED)
+    (pytester.path / "taken").write_text("a file")
+    pytester.makeini("[pytest]\ncache_dir = taken/below\n")
+    result = pytester.runpytest_inprocess("-n", "0", "-W", "ignore::pytest.PytestCacheWarning")
+    assert result.parseoutcomes()["failed"] == 1
+    told = of_summary(result.outlines)
+    assert len(told) <= MOST_LINES
+    assert told[-1].startswith("all of them: not written")
+    assert "Traceback" not in result.stderr.str()
+    assert "INTERNALERROR" not in result.stdout.str()

@@ -7,6 +7,8 @@ of its own.
 
 from __future__ import annotations
 
+from xml.etree import ElementTree as ET
+
 import pytest
 
 pytestmark = pytest.mark.one_lane
@@ -191,6 +193,7 @@ def test_the_line_of_a_failure_reproduces_it(suite: pytest.Pytester) -> None:
 def test_it(llm):
     before = llm.steps[0].served, llm.steps[0].code
     exec(llm.source)
+    llm({"model": "m", "messages": TEA})
     assert (llm.steps[0].served, llm.steps[0].code) == before
 """,
     )
@@ -307,12 +310,178 @@ def test_without_the_fixture():
         "kinds=['args']": "no fault can be made",
         "[search]": "takes keywords",
         "tools=search": "a list",
+        "tools=[search], kind=['args']": "did you mean kinds=?",
+        "tools=[search], everything=True": "tools=, kinds=, names=, place=, request=, then=",
+        "tools=[search], names=5": "names= must be a list",
+        "tools=[search], request=5": "request= must be a dict",
+        "tools=[search], then=search": "a script takes steps",
     }
     for words, told in wrong.items():
         result = run(suite, f"@pytest.mark.malformed({words})\ndef test_it(llm):\n    pass\n")
         result.assert_outcomes(errors=1)
         assert told in result.stdout.str()
         assert "scripts_of" not in result.stdout.str()
+        assert "another exception occurred" not in result.stdout.str()
+
+
+UNTESTED = {
+    "no request": """
+@pytest.mark.malformed(tools=[search], kinds=["args"])
+def test_it(llm):
+    pass
+""",
+    "only the server": """
+@pytest.mark.malformed(tools=[search], kinds=["args"])
+def test_it(llm_server):
+    assert llm_server.base_url
+""",
+    "a fixture that is not used": """
+@pytest.mark.malformed(tools=[search], kinds=["args"])
+def test_it(llm_script):
+    assert llm_script
+""",
+    "a request elsewhere": """
+@pytest.mark.malformed(tools=[search], kinds=["args"])
+def test_it(llm):
+    with pytest.raises(Exception):
+        llm.openai().embeddings.create(model="m", input="tea")
+""",
+    "a later step": """
+@pytest.mark.malformed(tools=[search], kinds=["args"])
+def test_it(llm):
+    llm.script(ok.call(search, query="x"), llm.steps[0])
+    app(llm.openai())
+""",
+    "an assertion before": """
+@pytest.mark.malformed(tools=[search], kinds=["args"])
+def test_it(llm):
+    assert app is None
+""",
+}
+
+
+@pytest.mark.parametrize("tests", UNTESTED.values(), ids=UNTESTED)
+def test_a_fault_that_was_never_requested_fails_its_test(
+    suite: pytest.Pytester, tests: str
+) -> None:
+    """No run of the mark survives a fault that was not served: one fails, and all are counted."""
+    result = run(suite, tests, "-n", "0")
+    outcomes = result.parseoutcomes()
+    assert outcomes["failed"] == 1
+    assert "passed" not in outcomes
+    total = outcomes["failed"] + outcomes["not"]
+    result.stdout.fnmatch_lines(
+        [
+            "what the app did: not served: *",
+            f"{total} malformed replies to 1 test: 0 survived, 0 did not, {total} not served",
+            "not served: *",
+        ]
+    )
+
+
+def test_what_was_never_requested_is_in_the_report_of_ci(suite: pytest.Pytester) -> None:
+    """The JUnit report has a failure whose message says that nothing was tested."""
+    path = suite.path / "report.xml"
+    run(suite, UNTESTED["no request"], "-n", "0", f"--junitxml={path}")
+    (whole,) = ET.fromstring(path.read_text())  # noqa: S314 - our own file
+    messages = [found.get("message", "") for found in whole.iter("failure")]
+    assert len(messages) == 1
+    assert "never requested the fault wrong_type" in messages[0]
+    skips = {found.get("message") for found in whole.iter("skipped")}
+    assert skips == {"the same cause as for search/query: not served"}
+
+
+def test_a_test_may_skip_a_fault_that_its_app_rightly_never_requests(
+    suite: pytest.Pytester,
+) -> None:
+    """A skipped run is not a failure, and does not count as survived either."""
+    skipping = UNTESTED["a later step"].replace(
+        "    app(llm.openai())",
+        "    fault = llm.steps[1]\n"
+        "    app(llm.openai())\n"
+        "    if not llm.was_served(fault):\n"
+        "        pytest.skip()",
+    )
+    result = run(suite, skipping, "-n", "0")
+    outcomes = result.parseoutcomes()
+    assert not outcomes.keys() & {"passed", "failed"}
+    total = outcomes["skipped"]
+    result.stdout.fnmatch_lines(
+        [f"{total} malformed replies to 1 test: 0 survived, 0 did not, {total} not served"]
+    )
+
+
+def test_a_fault_of_an_earlier_script_was_served(suite: pytest.Pytester) -> None:
+    """A test may begin a second script after the fault: it counts as survived."""
+    result = run(
+        suite,
+        """
+@pytest.mark.malformed(tools=[search], names=["missing_required"])
+def test_it(llm):
+    with pytest.raises(TypeError):
+        app(llm.openai())
+    llm.script(ok.call(search, query="x", limit=1))
+    assert app(llm.openai()) == ["x"]
+""",
+        *("-n", "0"),
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["1 malformed reply to 1 test: 1 survived, 0 did not"])
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [
+        ("faults.wrong_type(search)", "failed"),
+        ("then=faults.wrong_type(search)", "failed"),
+        ('{"body": "busy", "status": 503}', "failed"),
+        ('{"stream": "data: {}"}', "failed"),
+        ('ok.call(search, query="x"), faults.wrong_type(search)', "passed"),
+        ('ok.call(search, query="x")', "passed"),
+    ],
+)
+@pytest.mark.parametrize("mistake", ["pass", "llm({'model': 'm', 'messages': TEA})"])
+def test_a_script_that_begins_with_a_fault_must_have_been_requested(
+    suite: pytest.Pytester, script: str, outcome: str, mistake: str
+) -> None:
+    """Also without the mark; a fault after a good reply is one that the app may never reach."""
+    is_served = mistake != "pass" and "stream" not in script
+    tests = f"def test_it(llm):\n    llm.script({script})\n    {mistake}\n"
+    run(suite, tests, "-n", "0").assert_outcomes(**{"passed" if is_served else outcome: 1})
+
+
+def test_expected_failures_are_not_survived(suite: pytest.Pytester) -> None:
+    """Runs of a test that is marked xfail are counted as such."""
+    result = run(suite, f"@pytest.mark.xfail{MARKED}", "-n", "0")
+    outcomes = result.parseoutcomes()
+    assert "failed" not in outcomes
+    total = outcomes["xfailed"] + outcomes.get("xpassed", 0)
+    survived = outcomes.get("xpassed", 0)
+    told = f"{total} malformed replies to 1 test: {survived} survived, 0 did not"
+    result.stdout.fnmatch_lines([f"{told}, {outcomes['xfailed']} expected to fail"])
+
+
+@pytest.mark.parametrize("chained", [False, True])
+def test_an_error_of_the_guard_is_a_loud_refusal(suite: pytest.Pytester, chained: bool) -> None:
+    """A failed call of strictreply, or the app's error that it caused, is not told as a crash."""
+    call = "client.reply(model='m', messages=TEA)"
+    if chained:
+        call = (
+            f"\n    try:\n        {call}\n"
+            "    except sr.CallFailed as error:\n        raise KeyError('shop') from error"
+        )
+    tests = f"""
+import strictreply as sr
+
+@pytest.mark.malformed(tools=[search], kinds=["args"], then=faults.missing_required(search))
+def test_it(llm):
+    client = sr.wrap(llm.openai(), tools=[search])
+    {call}
+"""
+    result = run(suite, tests, "-n", "0")
+    assert result.parseoutcomes()["failed"] == 1
+    result.stdout.fnmatch_lines(["what the app did: fails loudly: *", "fails loudly: *"])
+    assert "crashes:" not in result.stdout.str()
 
 
 def test_a_fixture_that_hides_ours_is_told(suite: pytest.Pytester) -> None:
@@ -334,6 +503,7 @@ class TestShop:
     @pytest.mark.malformed(tools=[search], kinds=["args"])
     @pytest.mark.malformed(tools=[search], kinds=["tool"])
     def test_it(self, llm):
+        llm({"model": "m", "messages": TEA})
         print("kind:", llm.steps[0].kind)
 """
     told = run(suite, tests, "-s").stdout.str()

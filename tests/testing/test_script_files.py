@@ -233,6 +233,15 @@ def test_a_stream_in_memory_needs_a_request_for_one() -> None:
         ({"body_base64": "%"}, "base64"),
         ({"body": 1, "headers": {"a": "b\r\nc: d"}}, "headers"),
         ({"hello": 1}, "body_base64"),
+        ({"body": "x", "status": 204}, "no body"),
+        ({"stream": ["data: {}"], "status": 304}, "no body"),
+        (
+            {"request": {}, "response": {}, "http": {"status": 204, "headers": {}, "body": "x"}},
+            "no",
+        ),
+        ({"body": "half \ud800"}, "body_base64"),
+        ({"stream": ["data: \udfff"]}, "body_base64"),
+        ({"body": 1, "headers": {"Content-Length": "1", "content-length": "2"}}, "content-length"),
         ("wrong_typ", "wrong_type"),
         ([{}], "an object"),
         (5, "an object"),
@@ -241,7 +250,7 @@ def test_a_stream_in_memory_needs_a_request_for_one() -> None:
 def test_a_line_that_is_no_step_is_told(path: Path, line: Any, advice: str) -> None:
     """The error names the line and what to write."""
     path.write_text(f'"good"\n\n{json.dumps(line)}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"^line 3: ") as caught:
+    with pytest.raises(ValueError, match=r"script\.jsonl: line 3: ") as caught:
         read_script(path)
     assert advice in str(caught.value)
 
@@ -262,6 +271,75 @@ def test_a_file_that_is_no_script_is_told(path: Path, text: str, place: str) -> 
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=place):
         read_script(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('{"body": 1, "body": 2}', 'the key "body" is there twice'),
+        ('{"body": {"choices": [{"a": 1, "a": 1}]}}', 'the key "a" is there twice'),
+        (f'{{"body": {"9" * 5_000}}}', "too many digits"),
+        (f'{{"body": {"[" * 100_000}', "nested too deeply"),
+    ],
+)
+@pytest.mark.parametrize("before", ["", '"good"\n'])
+def test_what_python_cannot_hold_is_told(path: Path, line: str, told: str, before: str) -> None:
+    """A key that is there twice would be lost; all of them can be served as a text."""
+    path.write_text(f"{before}{line}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"script\.jsonl: ") as caught:
+        read_script(path)
+    assert told in str(caught.value)
+    assert '{"body": "…"}' in str(caught.value)
+
+
+def test_a_script_may_have_only_its_end(path: Path) -> None:
+    """``then`` alone is served to all requests."""
+    path.write_text('{"then": {"content": "Tea"}}\n', encoding="utf-8")
+    script = read_script(path)
+    assert script == {"steps": [], "then": {"content": "Tea"}}
+    with ScriptServer(script=script) as server:
+        assert [text_by_sdk(server.base_url, "chat/completions") for _ in range(2)] == ["Tea"] * 2
+
+
+def test_a_status_without_a_body_is_served_without_one(tmp_path: Path) -> None:
+    """204 and 304 have an empty body; a status in another notation of JSON is the same number."""
+    steps: list[Any] = [
+        {"body": "", "status": 204},
+        {"stream": [], "status": 304},
+        {"body": CHAT, "status": 200.0},
+    ]
+    with served(tmp_path / "s", *steps) as server:
+        came = [
+            sent(server.base_url, "chat/completions", stream=number == 1) for number in range(3)
+        ]
+    assert [(one.status_code, one.content) for one in came] == [
+        (204, b""),
+        (304, b""),
+        (200, CHAT.encode()),
+    ]
+
+
+def test_half_a_surrogate_pair_is_an_escape_in_json(tmp_path: Path) -> None:
+    """What JSON can write is served: in a body, in the content and in the events of a stream."""
+    chunk = {"choices": [{"index": 0, "delta": {"content": "\ud800"}}]}
+    body = {"choices": [{"message": {"role": "assistant", "content": "\ud800"}}]}
+    steps = [{"stream": [chunk]}, {"body": body}, {"content": "\ud800"}, {"content": "\ud800"}]
+    with served(tmp_path / "s", *steps) as server:
+        came = [sent(server.base_url, "chat/completions", stream=one in {0, 3}) for one in range(4)]
+    assert [one.status_code for one in came] == [200] * 4
+    assert [b"\\ud800" in one.content for one in came] == [True] * 4
+
+
+@pytest.mark.parametrize("name", ["Content-Length", "content-length"])
+def test_a_stream_has_one_framing(tmp_path: Path, name: str) -> None:
+    """With a length that the user gives, a stream is not chunked as well."""
+    text = "data: {}\n\n"
+    step = {"stream": text, "headers": {name: str(len(text))}}
+    with served(tmp_path / "s", step) as server:
+        came = sent(server.base_url, "chat/completions", stream=True)
+    assert came.content == text.encode()
+    assert "transfer-encoding" not in came.headers
+    assert came.headers["content-length"] == str(len(text))
 
 
 def test_a_script_is_one_object_or_lines(path: Path) -> None:

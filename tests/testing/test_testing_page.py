@@ -72,6 +72,39 @@ def test_an_unchanged_program_is_tested(suite: pytest.Pytester) -> None:
     assert (outcomes["failed"], outcomes["same"]) == (2, 26)
 
 
+def test_an_app_of_text_is_tested(suite: pytest.Pytester) -> None:
+    """The mark without tools: the guarded app passes with the count of the page, the raw one does
+    not, and its empty and cut texts are named.
+    """
+    program = next(block for block in BLOCKS if "Tea for two" in block)
+    shown = next(block for block in SHOWN if block.split() == ["49", "passed"])
+    suite.makepyfile(test_shop=program)
+    outcomes = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0").parseoutcomes()
+    assert outcomes == {"passed": int(shown.split()[0])}
+
+    suite.makepyfile(test_shop=program.replace("sr.wrap(llm.openai())", "llm.openai()"))
+    result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-n", "0")
+    result.stdout.re_match_lines(
+        [
+            r"acts on invalid data: .*reply\.truncated\b",
+            r"accepts silently: .*reply\.[\w/]*\bempty\b",
+            r"crashes: ",
+        ]
+    )
+
+
+def test_the_workflow_keeps_what_a_run_writes(suite: pytest.Pytester) -> None:
+    """Its command writes the files that it uploads, and it installs as the page does."""
+    (workflow,) = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
+    (command,) = re.findall(r"run: pytest (.*)", workflow)
+    kept = re.findall(r"^ {12}(\S+)$", workflow, flags=re.MULTILINE)
+    assert len(kept) == 2
+    suite.makepyfile(test_shop=BLOCKS[0])
+    suite.runpytest_inprocess("-n", "0", *command.split())
+    assert [(suite.path / path).is_file() for path in kept] == [True, True]
+    assert "pip install './strictreply[testing]'" in workflow
+
+
 RECORDED = """
 def test_a_recording_is_judged_again(llm, tmp_path):
     path = str(tmp_path / "shop.jsonl")

@@ -9,9 +9,12 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Self
+
+import typer
 
 from strictreply import Contract, ContractError, TransportFailed
 from strictreply.cli._openapi import OpenAPIError, is_openapi, tools_of_openapi
@@ -19,6 +22,7 @@ from strictreply.cli._terminal import Status, fail, read_json, refuse_broken
 from strictreply.core import JSONObject
 from strictreply.core.calls import without_credentials
 from strictreply.core.forms import peek
+from strictreply.core.text import printable
 from strictreply.integrations import load
 from strictreply.wires import Api
 
@@ -271,6 +275,10 @@ def load_tools(source: str, option: str = "--tools") -> list[object]:
     return list(found) if isinstance(found, list | tuple) else [found]
 
 
+def _tell_skipped(where: str, words: str) -> None:
+    typer.echo(printable(f"strictreply: {where}: left out: {words}"), err=True)
+
+
 def _tools_in_file(source: str, option: str) -> list[object]:
     try:
         found = json.loads(Path(source).read_text(encoding="utf-8"))
@@ -283,7 +291,7 @@ def _tools_in_file(source: str, option: str) -> list[object]:
 
     if is_openapi(found):
         try:
-            return [*tools_of_openapi(found)]
+            return [*tools_of_openapi(found, partial(_tell_skipped, f"{option} {source}"))]
         except OpenAPIError as error:
             fail(f"{option} {source}: {error}")
 

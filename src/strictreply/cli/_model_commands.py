@@ -86,7 +86,7 @@ def run_serve_script(
     try:
         server = ScriptServer(texts, script=planned, status=status, host=host, port=port, log=log)
     except ValueError as error:
-        fail(f"--host: {error}")
+        fail(str(error))
     except OSError as error:
         fail(f"port {port} cannot be bound: {error.strerror}", Status.FAILED)
 
@@ -101,9 +101,9 @@ def run_serve_script(
     message = (
         f"A scripted model is served at {server.base_url}; Ctrl-C ends it.\n"
         f"{printable(begin)}\n"
-        f"curl -s {server.base_url}/script -d {shlex.quote(server.example)}\n"
+        f"curl -fsS {server.base_url}/script -d {shlex.quote(server.example)}\n"
         "Read the requests since then:\n"
-        f"curl -s {server.base_url}/journal\n"
+        f"curl -fsS {server.base_url}/journal\n"
         f"An app on Claude: ANTHROPIC_BASE_URL={server.base_url.removesuffix('/v1')}"
     )
     with interruptible("stopped"):
@@ -117,14 +117,12 @@ def _planned(path: Path) -> JSONObject:
     except OSError as error:
         fail(f"--script {path}: {error.strerror or error}")
     except ValueError as error:
-        fail(f"--script {path}: {error}")
+        fail(f"--script {error}")
 
 
-def _given(path: Path) -> str:
-    """Read the text of a reply; end the command when it cannot be read."""
+def _given(path: Path) -> bytes:
+    """Read the bytes of a reply; end the command when they cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes()
     except OSError as error:
         fail(f"--reply {path}: {error.strerror}")
-    except UnicodeDecodeError:
-        fail(f"--reply {path}: it is not UTF-8")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
+from strictreply import ContractError, Tool
 from strictreply.core import JSON, JSONObject
 from strictreply.core.text import pointer_tokens
 
@@ -25,6 +27,7 @@ _SINGLE = frozenset(
         "then",
         "else",
         "contains",
+        "contentSchema",
         "propertyNames",
         "unevaluatedItems",
         "unevaluatedProperties",
@@ -48,15 +51,16 @@ def is_openapi(document: object) -> bool:
     return isinstance(document, dict) and not document.keys().isdisjoint({"openapi", "swagger"})
 
 
-def tools_of_openapi(document: JSONObject) -> list[JSONObject]:
+def tools_of_openapi(document: JSONObject, on_skip: Callable[[str], object]) -> list[JSONObject]:
     """Return a tool definition for each operation of an OpenAPI 3.0 or 3.1 document.
 
     A tool is named for its ``operationId``, or for its method and path. Its arguments are the
     parameters in the path, the query and the headers, and the members of a JSON body; a body that
-    is not a plain object, or has a member of a parameter's name, is the argument ``body``.
+    is not a plain object, or has a member of a parameter's name, is the argument ``body``. If two
+    parameters have one name, the second also has the name of its place: ``query_id``.
 
-    Raises OpenAPIError for another version, a document without operations, and a reference that is
-    not in the document.
+    An operation that cannot be read is left out, and ``on_skip`` is called with its name and the
+    reason. Raises OpenAPIError for another version, and if there is no tool.
     """
     version = str(document.get("openapi", document.get("swagger")))
     if not version.startswith("3."):
@@ -66,28 +70,69 @@ def tools_of_openapi(document: JSONObject) -> list[JSONObject]:
     tools: list[JSONObject] = []
     taken: set[str] = set()
 
-    for method, path, operation, shared in reader.operations():
-        name = _free(_name_of(method, path, operation), taken)
-        taken.add(name)
-        try:
-            parameters = reader.arguments(operation, shared)
-        except OpenAPIError as error:
-            raise OpenAPIError(f"{method.upper()} {path}: {error}") from None
+    skipped: list[str] = []
 
-        function: JSONObject = {"name": name, "parameters": parameters}
-        if words := operation.get("summary") or operation.get("description"):
-            function["description"] = str(words)
-        tools.append({"type": "function", "function": function})
+    for path, found in reader.paths():
+        try:
+            item = reader.resolved(found)
+        except OpenAPIError as error:
+            skipped.append(f"{path}: {error}")
+            continue
+
+        for method in _METHODS:
+            if item.get(method) is None:
+                continue
+
+            try:
+                tool = _tool_of(reader, method, path, item)
+            except OpenAPIError as error:
+                skipped.append(f"{method.upper()} {path}: {error}")
+                continue
+
+            function: Any = tool["function"]
+            function["name"] = _free(function["name"], taken)
+            taken.add(function["name"])
+            tools.append(tool)
 
     if not tools:
-        raise OpenAPIError("the document has no operation under paths")
+        raise OpenAPIError(next(iter(skipped), "the document has no operation under paths"))
+
+    for words in skipped:
+        on_skip(words)
 
     return tools
 
 
+def _tool_of(reader: _Reader, method: str, path: str, item: JSONObject) -> JSONObject:
+    """Make the definition of one operation; raise OpenAPIError if it is not a tool."""
+    operation = item[method]
+    if not isinstance(operation, dict):
+        raise OpenAPIError("it is not an object")
+
+    try:
+        parameters = reader.arguments(operation, item.get("parameters"))
+        function: JSONObject = {"name": _name_of(method, path, operation), "parameters": parameters}
+        if words := operation.get("summary") or operation.get("description"):
+            function["description"] = str(words)
+
+        definition: JSONObject = {"type": "function", "function": function}
+        Tool.from_openai(definition)
+    except ContractError as error:
+        raise OpenAPIError(str(error)) from None
+    except RecursionError:
+        raise OpenAPIError("its schema is nested too deeply") from None
+
+    return definition
+
+
 def _name_of(method: str, path: str, operation: JSONObject) -> str:
-    name = str(operation.get("operationId") or f"{method}_{path.strip('/')}")
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:MAX_NAME] or method
+    """Name a tool for the operation's id, or without a letter in it for its method and path."""
+    for name in (operation.get("operationId"), f"{method}_{path.strip('/')}"):
+        written = re.sub(r"[^A-Za-z0-9_-]+", "_", str(name or "")).strip("_")[:MAX_NAME]
+        if re.search("[A-Za-z]", written):
+            return written
+
+    return method
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -107,36 +152,39 @@ class _Reader:
     def __init__(self, document: JSONObject) -> None:
         self._document = document
 
-    def operations(self) -> Iterator[tuple[str, str, JSONObject, list[Any]]]:
-        """Yield each operation with its method, its path and the parameters of the path."""
+    def paths(self) -> Iterator[tuple[str, Any]]:
+        """Yield each path with its item, which may be a reference."""
         paths = self._document.get("paths")
-        for path, found in paths.items() if isinstance(paths, dict) else ():
-            item = self._resolved(found)
-            for method in _METHODS:
-                operation = item.get(method)
-                if isinstance(operation, dict):
-                    yield method, path, operation, item.get("parameters") or []
+        yield from paths.items() if isinstance(paths, dict) else ()
 
-    def arguments(self, operation: JSONObject, shared: list[Any]) -> JSONObject:
-        """Return the schema of an operation's arguments, its references among ``$defs``."""
+    def arguments(self, operation: JSONObject, shared: Any) -> JSONObject:
+        """Return the schema of an operation's arguments, its references among ``$defs``.
+
+        ``shared`` are the parameters of its path.
+        """
         schemas = _Schemas(self)
-        listed = [self._resolved(one) for one in (*shared, *operation.get("parameters", ()))]
+        given = (*_list_of(shared), *_list_of(operation.get("parameters")))
+        listed = [self.resolved(one) for one in given]
         # a parameter of the operation takes the place of one of its path
-        parameters = {(str(one.get("in")), str(one.get("name"))): one for one in listed}
+        parameters = {(str(one.get("in")), one.get("name")): one for one in listed}
 
         members: dict[str, JSON] = {}
         required: list[JSON] = []
         for (where, name), parameter in parameters.items():
-            is_ignored = where == "header" and name.lower() in _IGNORED_HEADERS
-            if is_ignored or where not in {"path", "query", "header"}:
+            if where not in {"path", "query", "header"}:
+                continue
+            if not isinstance(name, str):
+                raise OpenAPIError(f"a parameter in {where} has no name")
+            if where == "header" and name.lower() in _IGNORED_HEADERS:
                 continue
 
-            members[name] = schemas.read(_schema_of(parameter), parameter.get("description"))
+            argument = _free(f"{where}_{name}", {*members}) if name in members else name
+            members[argument] = schemas.read(_schema_of(parameter), parameter.get("description"))
             if where == "path" or parameter.get("required"):
-                required.append(name)
+                required.append(argument)
 
         arguments: JSONObject = {"type": "object", "properties": members, "required": required}
-        body = self._resolved(operation.get("requestBody") or {})
+        body = self.resolved(operation.get("requestBody") or {})
         if body:
             self._add_body(arguments, body, schemas)
 
@@ -144,7 +192,7 @@ class _Reader:
 
     def _add_body(self, arguments: JSONObject, body: JSONObject, schemas: _Schemas) -> None:
         given = _schema_of(body)
-        plain = schemas.read(self._resolved(given)) if isinstance(given, dict) else given
+        plain = schemas.read(self.resolved(given)) if isinstance(given, dict) else given
         members = plain.get("properties") if isinstance(plain, dict) else None
 
         is_plain = isinstance(plain, dict) and _PLAIN.issuperset(plain) and bool(members)
@@ -153,14 +201,15 @@ class _Reader:
             or not isinstance(members, dict)
             or members.keys() & arguments["properties"]
         ):
-            arguments["properties"][_BODY] = schemas.read(given, body.get("description"))
+            name = _free(_BODY, {*arguments["properties"]})
+            arguments["properties"][name] = schemas.read(given, body.get("description"))
             if body.get("required"):
-                arguments["required"].append(_BODY)
+                arguments["required"].append(name)
             return
 
         arguments["properties"].update(members)
         if body.get("required"):
-            arguments["required"] += plain.get("required", ())
+            arguments["required"] += _list_of(plain.get("required"))
         if "additionalProperties" in plain:
             arguments["additionalProperties"] = plain["additionalProperties"]
 
@@ -170,7 +219,7 @@ class _Reader:
             raise OpenAPIError(f"{reference} is in another file: bundle the document into one file")
 
         found: Any = self._document
-        for token in pointer_tokens(reference[1:]):
+        for token in pointer_tokens(unquote(reference[1:])):
             if isinstance(found, dict) and token in found:
                 found = found[token]
             elif isinstance(found, list) and token.isdecimal() and int(token) < len(found):
@@ -180,7 +229,7 @@ class _Reader:
 
         return found
 
-    def _resolved(self, value: Any) -> JSONObject:
+    def resolved(self, value: Any) -> JSONObject:
         """Follow references, which may lead to others, to an object."""
         followed: set[str] = set()
         while isinstance(value, dict) and isinstance(reference := value.get("$ref"), str):
@@ -191,6 +240,16 @@ class _Reader:
             value = self.target(reference)
 
         return value if isinstance(value, dict) else {}
+
+
+def _list_of(value: Any) -> list[Any]:
+    """Return a list; null and a missing member count as an empty one."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise OpenAPIError("parameters and required must be lists")
+
+    return value
 
 
 def _schema_of(holder: Mapping[str, Any]) -> Any:
@@ -242,7 +301,7 @@ class _Schemas:
         """Return the name that the target of a reference has among the definitions."""
         if reference not in self._names:
             target = self._reader.target(reference)
-            last = re.sub(r"[^A-Za-z0-9_.-]", "_", pointer_tokens(reference[1:])[-1])
+            last = re.sub(r"[^A-Za-z0-9_.-]", "_", pointer_tokens(unquote(reference[1:]))[-1])
             name = _free(last, {*self._names.values()})
             self._names[reference] = name
             self.found[name] = self.read(target)
@@ -263,7 +322,7 @@ def _leave_out_read_only(read: JSONObject, schema: JSONObject) -> None:
         read["properties"] = {
             name: one for name, one in read["properties"].items() if name not in hidden
         }
-        read["required"] = [name for name in read.get("required", ()) if name not in hidden]
+        read["required"] = [name for name in _list_of(read.get("required")) if name not in hidden]
 
 
 def _translate_bounds(read: JSONObject) -> None:

@@ -24,6 +24,7 @@ from strictreply.testing._script_form import (
     GOOD,
     Plan,
     PlannedScript,
+    parsed,
     planned_script,
     read_step,
 )
@@ -96,6 +97,8 @@ class _Run:
     """The planned steps, in order."""
     then: Plan | None = GOOD
     """The step for every request after them; None for an HTTP 400."""
+    rejected: str = ""
+    """Why the script was rejected, so that every request gets an HTTP 400; empty if it was not."""
     journal: list[_Record] = field(default_factory=list[_Record])
     """The requests so far, in order."""
     taken: int = 0
@@ -104,7 +107,11 @@ class _Run:
     """Makes the ids of calls."""
 
     def planned(self, number: int, request: JSONObject) -> Plan | HTTPReply:
-        """Return the step of the request with this number, or the 400 that ends the script."""
+        """Return the step of the request with this number, or a 400 if there is none."""
+        if self.rejected:
+            words = f"no reply, because the last script was rejected: {self.rejected}"
+            return error_reply(400, words, code="invalid_script")
+
         beyond = number - len(self.steps)
         if beyond <= 0:
             return self.steps[number - 1]
@@ -129,7 +136,7 @@ class ScriptControl:
     """The control of a server whose script is set over HTTP (``docs/testing.md``).
 
     Good replies are made by the server's responder. ``script`` is served until
-    another one is set; None serves good replies.
+    another one is set; None serves good replies. ``log`` gets the reason of every HTTP 400.
     """
 
     def __init__(
@@ -137,7 +144,9 @@ class ScriptControl:
         *,
         clock: Callable[[], float] = time.monotonic,
         script: PlannedScript | None = None,
+        log: Callable[[str], None] | None = None,
     ) -> None:
+        self._log = log
         self._lock = threading.Lock()
         self._run = _Run(*script) if script else _Run()
         self._clock = clock
@@ -182,10 +191,13 @@ class ScriptControl:
     def _begin(self, body: bytes) -> HTTPReply:
         """Begin a new script, and forget the journal; a 400 says what is wrong with the body."""
         try:
-            script = planned_script(json.loads(body))
-        except (ValueError, RecursionError) as error:
-            message = f"this is not a script: {_words(error)}; write for example {EXAMPLE_SCRIPT}"
-            return error_reply(400, message, code="invalid_script")
+            script = planned_script(parsed(body))
+        except ValueError as error:
+            message = f"this is not a script: {error}; write for example {EXAMPLE_SCRIPT}"
+            with self._lock:
+                # a test must not go on with the script before, or with good replies
+                self._run = _Run(rejected=str(error))
+            return self._refused(message, "invalid_script")
 
         with self._lock:
             self._run = _Run(*script)
@@ -209,7 +221,7 @@ class ScriptControl:
             for record in records
         ]
 
-        spent = run.taken >= len(run.steps)
+        spent = not run.rejected and run.taken >= len(run.steps)
         verdicts = _verdicts(records)
         return HTTPReply.json(200, {"spent": spent, "requests": requests, "verdicts": [*verdicts]})
 
@@ -230,6 +242,7 @@ class ScriptControl:
             plan = run.planned(number, request) if chosen is None else _chosen(chosen)
             if isinstance(plan, HTTPReply):
                 record.refused = json.loads(plan.body)["error"]["message"]
+                self._tell(record.refused)
                 return plan
 
             if isinstance(plan, str):
@@ -245,7 +258,16 @@ class ScriptControl:
             return as_served(record.step, request, run.ids)
         except (ContractError, ValueError) as error:
             record.refused = str(error)
-            return error_reply(400, f"no step for this request: {error}", code="step_not_made")
+            return self._refused(f"no step for this request: {error}", "step_not_made")
+
+    def _refused(self, message: str, code: str) -> HTTPReply:
+        """Return an HTTP 400, whose reason is also logged: an app may hide it."""
+        self._tell(message)
+        return error_reply(400, message, code=code)
+
+    def _tell(self, message: str | None) -> None:
+        if self._log is not None and message:
+            self._log(f"HTTP 400: {message}")
 
 
 def is_given(plan: JSONObject) -> bool:
@@ -277,22 +299,17 @@ def _verdicts(records: Sequence[_Record]) -> Iterator[JSONObject]:
                 yield {"number": asked[-1].number, "verdict": found[0].value, "words": found[1]}
 
 
-def _words(error: Exception) -> str:
-    is_unread = isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError)
-    return "it is not valid JSON" if is_unread else str(error)
-
-
 def _chosen(header: str) -> Plan:
     """Read the step of a header; ValueError says what is wrong with it."""
     try:
-        value: JSON = json.loads(header) if header.startswith("{") else header
+        value: JSON = parsed(header) if header.startswith("{") else header
         return read_step(value)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         example = (
             '"missing_required", {"fault": "wrong_type", "tool": "search", "at": "/limit"}, '
             '{"call": "search"}'
         )
-        raise ValueError(f"{HEADER}: {_words(error)}; write for example {example}") from None
+        raise ValueError(f"{HEADER}: {error}; write for example {example}") from None
 
 
 def _made(plan: JSONObject, demand: Demand) -> tuple[Step, JSON]:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, TypeAlias, cast
 
 from strictreply.core import JSON, JSONObject
 from strictreply.schema import Schema
@@ -17,6 +17,7 @@ from strictreply.testing._retelling import chunk_in
 from strictreply.testing._serving import WRITERS, assembled, render, sent_of, writer_of
 from strictreply.testing._steps import Step
 from strictreply.testing._wire import (
+    BODILESS,
     HTTPReply,
     Served,
     WireEnding,
@@ -42,6 +43,7 @@ _RECORDED: JSON = {
     "required": ["status", "headers"],
     "additionalProperties": False,
 }
+_Framing: TypeAlias = Literal["length", "chunked", "raw"]
 _EVENTS: JSON = {"type": "array", "items": {"type": ["object", "string"]}}
 
 
@@ -102,13 +104,25 @@ class GivenStep(Step):
         return cls(name, None, repr({**given}), own, plan=plan)
 
 
-def given_in(text: str, status: int | None = None) -> JSONObject:
+def given_in(given: str | bytes, status: int | None = None) -> JSONObject:
     """Return the step for the reply in a file, recognised by its form.
 
     A JSON object with a member of a response is a body, and so is anything with the status of an
-    error. A text that begins like an event is a stream. Anything else is the content of a message.
+    error, and what is not UTF-8. A text that begins like an event is a stream. Anything else is the
+    content of a message. Raises ScriptError for a status that has no body.
     """
-    record: JSONObject = {} if status is None else {"status": status}
+    step = _step_for(given, {} if status is None else {"status": status})
+    read_form(step, GIVEN)
+    return step
+
+
+def _step_for(given: str | bytes, record: JSONObject) -> JSONObject:
+    try:
+        text = given if isinstance(given, str) else given.decode()
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(cast("bytes", given)).decode(), **record}
+
+    status = record.get("status")
     value = _json_in(text)
 
     is_of_other = wire_of(value) is not CHAT_WRITER.wire
@@ -133,11 +147,50 @@ def read_form(step: Mapping[str, object], forms: Mapping[str, Schema]) -> str:
 
     check(forms[found[0]], dict(step), "step")
     for holder in (step, step.get("http")):
-        text = holder.get("body_base64") if isinstance(holder, Mapping) else None
-        if isinstance(text, str):
-            _bytes_in(text)
+        if isinstance(holder, Mapping):
+            _check_http(holder)
 
     return found[0]
+
+
+def _check_http(step: Mapping[str, Any]) -> None:
+    """Raise ScriptError for what HTTP cannot send, and for text that is not base64."""
+    encoded = step.get("body_base64")
+    if isinstance(encoded, str):
+        _bytes_in(encoded)
+
+    written = [step.get("body"), *_listed(step.get("stream"))]
+    if not all(_is_utf8(one) for one in written if isinstance(one, str)):
+        raise ScriptError(
+            "a text has half of a surrogate pair, which UTF-8 cannot write; "
+            "give the bytes: body_base64"
+        )
+
+    names = [name.lower() for name in step.get("headers", {})]
+    twice = next((name for name in names if names.count(name) > 1), "")
+    if twice:
+        raise ScriptError(f"headers has {twice} twice")
+
+    members = ("body", "body_base64", "stream", "content")
+    has_body = any(name in step and step[name] not in ("", []) for name in members)
+    if has_body and step.get("status") in BODILESS:
+        raise ScriptError(
+            f"a response with status {int(step['status'])} has no body; "
+            'write {"body": ""}, or another status'
+        )
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+
+    return True
 
 
 def check(schema: Schema, value: Any, what: str) -> None:
@@ -176,7 +229,7 @@ def given_reply(plan: JSONObject, request: JSONObject) -> Served:
     if "http" in plan:
         return _replayed(plan, request)
 
-    status: int = plan.get("status", HTTPStatus.OK)
+    status = int(plan.get("status", HTTPStatus.OK))  # JSON Schema counts 200.0 as an integer
     if "stream" in plan:
         served: Served = _streamed(_sse(plan["stream"]), status, request)
     elif "body_base64" in plan:
@@ -194,7 +247,21 @@ def given_reply(plan: JSONObject, request: JSONObject) -> Served:
     reply = render(served, sent_of(request), writer_of(request))
     replaced = {name.lower() for name in headers}
     kept = {name: text for name, text in reply.headers.items() if name.lower() not in replaced}
-    return replace(reply, headers={**kept, **headers}, ending=ending, verbatim=True)
+    return replace(
+        reply,
+        headers={**kept, **headers},
+        ending=ending,
+        framing=_framing(headers, reply.framing),
+        verbatim=True,
+    )
+
+
+def _framing(headers: Mapping[str, str], otherwise: _Framing) -> _Framing:
+    """Return how the client learns where the body ends: as the user's headers say."""
+    names = {name.lower() for name in headers}
+    if "transfer-encoding" in names:
+        return "chunked"
+    return "length" if "content-length" in names else otherwise
 
 
 def _replayed(exchange: JSONObject, request: JSONObject) -> Served:
@@ -207,13 +274,13 @@ def _replayed(exchange: JSONObject, request: JSONObject) -> Served:
     sent = _bytes_in(http["body_base64"]) if body is None else body.encode()
     ending = WireEnding(http.get("ending", WireEnding.WHOLE))
     kinds = (text for name, text in http["headers"].items() if name.lower() == "content-type")
+    status = int(http["status"])
     if not next(kinds, "").startswith("text/event-stream"):
-        return HTTPReply(
-            http["status"], http["headers"], (sent,) if sent else (), ending, verbatim=True
-        )
+        return HTTPReply(status, http["headers"], (sent,) if sent else (), ending, verbatim=True)
 
     _refuse_unasked(request)
-    return HTTPReply(http["status"], http["headers"], (sent,), ending, "chunked", verbatim=True)
+    framing = _framing(http["headers"], "chunked")
+    return HTTPReply(status, http["headers"], (sent,), ending, framing, verbatim=True)
 
 
 def _refuse_unasked(request: JSONObject) -> None:
@@ -233,7 +300,10 @@ def _sse(stream: JSON) -> str:
 def _sse_of(event: JSONObject) -> str:
     kind = event.get("type")
     name = f"event: {kind}\n" if isinstance(kind, str) else ""
-    return f"{name}data: {json.dumps(event, ensure_ascii=False)}\n\n"
+    data = json.dumps(event, ensure_ascii=False)
+    if not _is_utf8(data):
+        data = json.dumps(event)  # half of a surrogate pair is written as an escape
+    return f"{name}data: {data}\n\n"
 
 
 def _streamed(text: str, status: int, request: JSONObject) -> HTTPReply:

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from traceback import walk_tb
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import pytest
 
-from strictreply import StrictReplyError, Tool
+from strictreply import CallFailed, StrictReplyError, Tool
 from strictreply.core import JSON, JSONObject
+from strictreply.core.text import counted
 from strictreply.testing import ok
-from strictreply.testing._scripts import Demand, DemandHints, ScriptedModel
-from strictreply.testing._steps import Fault, Harm, Kind, ReplyPlace, Step, Target, named, place_of
+from strictreply.testing._given import GivenStep
+from strictreply.testing._malformed_summary import LOUD, NOT_SERVED
+from strictreply.testing._scripts import Demand, DemandHints, ScriptedModel, ScriptStep, step_of
+from strictreply.testing._steps import (
+    Fault,
+    Harm,
+    Kind,
+    NoExample,
+    ReplyPlace,
+    Step,
+    Target,
+    named,
+    place_of,
+    spelled,
+)
 from strictreply.testing.faults import CATALOGUE, entry_named
 from strictreply.testing.faults._catalogue import Entry
 from strictreply.testing.specimens import excerpt
 
 # The kinds of faults of a model or its server in a complete response; the arguments come first.
 BY_THE_MODEL = (Kind.ARGS, Kind.TOOL, Kind.SHAPE, Kind.JSON, Kind.FINISH, Kind.ENVELOPE)
+
+
+KEYWORDS = ("tools", "kinds", "names", "place", "request", "then")
+"""The keywords of the mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +65,24 @@ class Malformed:
         return f"{self.tool}{self.fault.at}" if self.fault.at else self.fault.name
 
 
+def scripts_of_mark(given: Mapping[str, Any], *, everything: bool) -> list[Malformed]:
+    """Make the runs of a mark from its keywords.
+
+    Raises TypeError that names the keywords for an unknown one, and the errors of
+    :func:`scripts_of`.
+    """
+    for keyword in given:
+        if keyword in KEYWORDS:
+            continue
+
+        near = get_close_matches(keyword, KEYWORDS, 1, 0.5)
+        hint = f"did you mean {near[0]}=? " if near else ""
+        known = ", ".join(f"{name}=" for name in KEYWORDS)
+        raise TypeError(f"{keyword}= is not a keyword of the mark; {hint}the keywords are {known}")
+
+    return scripts_of(**given, everything=everything)
+
+
 def scripts_of(
     *,
     tools: Iterable[object] = (),
@@ -52,7 +90,7 @@ def scripts_of(
     names: Iterable[str] | str = (),
     place: ReplyPlace | None = None,
     request: Mapping[str, JSON] | None = None,
-    then: Step | Sequence[Step] | None = None,
+    then: ScriptStep | Sequence[ScriptStep] | None = None,
     everything: bool = False,
 ) -> list[Malformed]:
     """Read the arguments of the mark, and make its runs.
@@ -61,20 +99,24 @@ def scripts_of(
 
     - ``kinds`` None chooses the faults that an app might act on; faults that are the same for all
       tools are made for one tool. ``names`` and ``everything`` change this.
-    - ``then`` None is a good reply, and a text after its call's result.
+    - ``then`` None is a good reply, and a text after its call's result. If no example can be made
+      from a tool's schema, the faults are made from the good reply in ``then``.
     - ``request`` has the request keywords of the app that differ from the API's defaults: some
       replies are faults only with them.
 
     Raises ValueError when there is no run, or when a named fault cannot be made from any tool;
-    ContractError (a ValueError) for wrong tools or a wrong request; TypeError when ``tools`` is not
-    a list.
+    ContractError (a ValueError) for wrong tools or a wrong request; TypeError for an argument of
+    another type.
     """
     declared = _listed(tools)
-    wanted = {entry_named(name).name for name in _several(names)}
+    wanted = {entry_named(name).name for name in _several(names, "names")}
     chooses = kinds is not None or bool(wanted)
     entries = _entries(kinds, wanted)
 
-    after = (then,) if isinstance(then, Step) else tuple(then or ())
+    if not isinstance(request, Mapping | None):
+        raise TypeError('request= must be a dict of request parameters: request={"stream": True}')
+
+    after = _steps_in(then)
     body = dict(request or {})
     gentle = bool(declared) and not (chooses or everything)
     runs = list(_runs(entries, _asked(declared, place, body), place, after, gentle=gentle))
@@ -97,8 +139,22 @@ def _listed(tools: Iterable[object]) -> list[object]:
     return list(tools)
 
 
-def _several(given: Iterable[Kind | str] | str) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+def _several(given: object, keyword: str) -> list[str]:
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, Iterable) or isinstance(given, Mapping):
+        raise TypeError(f"{keyword}= must be a list of words")
+
+    return [str(one) for one in cast("Iterable[object]", given)]
+
+
+def _steps_in(then: ScriptStep | Sequence[ScriptStep] | None) -> tuple[Step, ...]:
+    if then is None:
+        return ()
+    if isinstance(then, list | tuple):
+        return tuple(map(step_of, then))
+
+    return (step_of(then),)
 
 
 def _entries(kinds: Iterable[Kind | str] | str | None, names: set[str]) -> list[Entry]:
@@ -106,7 +162,11 @@ def _entries(kinds: Iterable[Kind | str] | str | None, names: set[str]) -> list[
 
     Without names and kinds, the faults of a model or its server are chosen.
     """
-    wanted = set() if names else set(map(Kind, BY_THE_MODEL if kinds is None else _several(kinds)))
+    wanted = (
+        set()
+        if names
+        else set(map(Kind, BY_THE_MODEL if kinds is None else _several(kinds, "kinds")))
+    )
     return [entry for entry in CATALOGUE.values() if entry.name in names or entry.kind in wanted]
 
 
@@ -134,12 +194,15 @@ def _runs(
     """
     made: set[str] = set()
     for tool, demand in asked:
-        name = "" if tool is None else Target.of(tool, place=place or "call").name or "answer"
+        target = _target(tool, place, after)
+        name = "" if tool is None else target.name or "answer"
+        args = target.value if target.given else None
+        usual = place or (None if tool is None else "call")
         for entry in entries:
             if gentle and entry.name in made and entry.kind is not Kind.ARGS:
                 continue
 
-            faults = entry.all_for(tool, place=place or (None if tool is None else "call"))
+            faults = entry.all_for(tool, place=usual, args=args)
             for fault in faults:
                 if not _is_fault(fault, demand, gentle=gentle):
                     continue
@@ -147,6 +210,50 @@ def _runs(
                 if following := after or _good(tool, demand, fault.place):
                     made.add(entry.name)
                     yield Malformed(name, fault, (fault, *following[:-1]), following[-1])
+
+
+def _target(tool: object, place: ReplyPlace | None, after: tuple[Step, ...]) -> Target:
+    """Return the good reply from which the faults of a tool are made.
+
+    It is made from the schema. If no example can be made, it is the value of the first good reply
+    in ``after``. Raises ValueError that says what to pass if there is none.
+    """
+    try:
+        return Target.of(tool, place=place or "call")
+    except NoExample as error:
+        values = (value for step in after if (value := _value_in(step, place)) is not None)
+        args = next(values, None)
+        if args is not None:
+            return Target.of(tool, place=place or "call", args=args)
+
+        raise ValueError(_advised(error, tool, place)) from None
+
+
+def _value_in(step: Step, place: ReplyPlace | None) -> JSON:
+    """Return the arguments or the answer in a good reply; None if it has none."""
+    served: Any = step.served
+    try:
+        message = served["choices"][0]["message"]
+        text = (
+            message["tool_calls"][0]["function"]["arguments"]
+            if message.get("tool_calls")
+            else (message["content"])
+        )
+        value: Any = json.loads(text)
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+
+    return value.get("args") if place == "union" and isinstance(value, dict) else value
+
+
+def _advised(error: NoExample, tool: object, place: ReplyPlace | None) -> str:
+    """Say what is wrong with an example, and which good reply to pass instead."""
+    step = "ok.answer(…)"
+    if place not in {"json", "prose"} and tool is not None:
+        name = Tool.of(tool).name if isinstance(tool, Mapping) else spelled(tool)
+        step = f"ok.{'union' if place == 'union' else 'call'}({name}, …)"
+
+    return f"{error.reason}; give a good reply of your own: then={step}"
 
 
 def _is_fault(fault: Fault, demand: Demand, *, gentle: bool) -> bool:
@@ -197,62 +304,115 @@ def _good(tool: object, demand: Demand, place: ReplyPlace) -> tuple[Step, ...]:
     after = end if demand.admits(end.served) else None
     places: tuple[ReplyPlace, ...] = (place, "call", "prose")
     steps = (ok.reply(tool, place=one, after=after if one == "call" else None) for one in places)
-    return next(((step,) for step in steps if demand.admits(step.served)), ())
+    try:
+        return next(((step,) for step in steps if demand.admits(step.served)), ())
+    except NoExample as error:
+        raise ValueError(_advised(error, tool, place)) from None
 
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """What an app did in a test that failed.
+    """Why a test failed.
 
     Two causes have the same ``key`` if one change is likely to fix both.
     """
 
-    harm: Harm
+    kind: str
+    """A word of :data:`KINDS`: the harm that the app did, or why it did none."""
     key: str
     words: str
 
     @classmethod
-    def of(cls, model: ScriptedModel, error: BaseException | None) -> Self:
-        """Read the cause from an exception; None if an endless loop was ended.
+    def of(cls, model: ScriptedModel, error: BaseException, fault: Step | None = None) -> Self:
+        """Read the cause from an exception.
 
-        An exception that is not a failed assertion is the app's own.
+        An exception that is not a failed assertion is the app's own. ``fault`` is what the test is
+        about, None for the first fault of the script.
         """
-        if error is None or model.looped:
+        faults = [step for step in (*model.steps, model.then) if isinstance(step, Fault)]
+        tested = fault or next(iter(faults), None)
+        if tested is not None and not model.was_served(tested):
+            return cls(NOT_SERVED, "", _missed(model))
+        if model.looped:
             return cls(Harm.DEGRADES, "", "an endless loop")
 
         place = place_of(error.__traceback__)
         words = f"{named(type(error))} at {place.line or place.frame}"
-        harm = Harm.CRASHES
-        if isinstance(error, AssertionError | pytest.fail.Exception):
-            quoted = ScriptedModel.assert_no_echo.__code__
-            leaks = any(frame.f_code is quoted for frame, _ in walk_tb(error.__traceback__))
-            faults = [step for step in (*model.steps, model.then) if isinstance(step, Fault)]
-            if leaks:
-                harm = Harm.LEAKS
-            elif faults:
-                harm = Harm.accepting(faults[0].code, faults[0].kind)
-            else:
-                harm = Harm.ACTS
+        if not isinstance(error, AssertionError | pytest.fail.Exception):
+            return cls(LOUD if _is_loud(error) else Harm.CRASHES, words, words)
 
-        return cls(harm, words if harm is Harm.CRASHES else place.function or place.frame, words)
+        quoted = ScriptedModel.assert_no_echo.__code__
+        if any(frame.f_code is quoted for frame, _ in walk_tb(error.__traceback__)):
+            harm = Harm.LEAKS
+        elif isinstance(tested, Fault):
+            harm = Harm.accepting(tested.code, tested.kind)
+        else:
+            harm = Harm.ACTS
+
+        return cls(harm, place.function or place.frame, words)
 
 
-def retold(model: ScriptedModel, error: BaseException | None, nodeid: str) -> str:
+def _is_loud(error: BaseException) -> bool:
+    """Report whether a failed call of strictreply is, or explicitly caused, an exception."""
+    chain: BaseException | None = error
+    while chain is not None:
+        if isinstance(chain, CallFailed):
+            return True
+        chain = chain.__cause__
+
+    return False
+
+
+def _missed(model: ScriptedModel) -> str:
+    """Say why a fault was not served."""
+    asked = len(model.requests)
+    if not asked:
+        return "the app sent no request to llm"
+    return f"the app sent {counted(asked, 'request')}, none for the step of the fault"
+
+
+def untested(model: ScriptedModel, fault: Step | None = None) -> str:
+    """Return why a test that passed has tested nothing; empty if it has.
+
+    ``fault`` is what the test is about. None means the first step of the script, if that is a fault
+    or a raw reply: an app may rightly stop before a later one.
+    """
+    first = next(iter((*model.steps, model.then)))
+    tested = fault if fault is not None or not isinstance(first, Fault | GivenStep) else first
+    if tested is None or model.was_served(tested):
+        return ""
+
+    advice = (
+        "call the app in the test, with llm.openai() or another client of llm, or with "
+        "llm_server.base_url"
+    )
+    if model.requests:
+        advice = "serve the fault first, or pytest.skip() if the app rightly stops before it"
+    return (
+        f"the app never requested the fault {tested.name}: {_missed(model)}; nothing was tested. "
+        f"What to do: {advice}"
+    )
+
+
+def retold(model: ScriptedModel, error: BaseException, nodeid: str, cause: FailureCause) -> str:
     """Report a failed run.
 
     The report has the script, the requests, the served replies, what the app did, and how to run it
     again.
     """
+    did = f"what the app did: {cause.kind}: {cause.words}"
+    if cause.kind == NOT_SERVED:
+        return f"{model.story()}\n{did}"
+
     lines = [model.story()]
     for step in (*model.steps, model.then):
         if isinstance(step, Fault):
             lines.append(f"{step.name} is served as:")
             lines += [f"  {line}" for line in excerpt(step.served, step.clean, 1_000).splitlines()]
 
-    cause = FailureCause.of(model, error)
     tools = "; from strictreply import Tool" if "Tool." in model.source else ""
     lines += [
-        f"what the app did: {cause.harm}: {cause.words}",
+        did,
         f"reproduce it in a test of its own (from strictreply.testing import faults, ok{tools}):",
         "    def test_reproduced(llm):",
         f"        {model.source}",

@@ -18,6 +18,8 @@ GOOD: Final = "good"
 """The step that serves any good reply that fits the request."""
 EXAMPLE_SCRIPT = '{"steps": ["missing_required", {"call": "search"}], "then": "good"}'
 
+_AS_TEXT = 'to serve such a reply, write its text: {"body": "…"}'
+
 Plan: TypeAlias = "str | JSONObject"
 """A step after reading: ``good``, or an object of one of the forms."""
 
@@ -32,6 +34,10 @@ _FORMS: Mapping[str, Schema] = {
 
 _STEP: JSON = {"type": ["string", "object"]}
 _SCRIPT_SCHEMA = closed("steps", steps={"type": "array", "items": _STEP}, then=_STEP)
+
+
+class NotJSONError(ScriptError):
+    """A script or a step is not JSON."""
 
 
 class PlannedScript(NamedTuple):
@@ -68,6 +74,34 @@ def _read(value: Any) -> Plan:
     return plan
 
 
+def parsed(text: str | bytes) -> Any:
+    """Parse the JSON of a script or a step.
+
+    Raises ScriptError with a hint for text that is not JSON, for JSON that Python cannot hold, and
+    for a key that is in an object twice, of which only the last would be served.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except ScriptError:
+        raise
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise NotJSONError("it is not valid JSON") from None
+    except RecursionError:
+        raise ScriptError(f"it is nested too deeply; {_AS_TEXT}") from None
+    except ValueError:  # of Python's own limit
+        raise ScriptError(f"it has a number with too many digits; {_AS_TEXT}") from None
+
+
+def _once(pairs: list[tuple[str, JSON]]) -> JSONObject:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ScriptError(f"the key {json.dumps(twice)} is there twice; {_AS_TEXT}")
+
+    return found
+
+
 def planned_script(value: Any) -> PlannedScript:
     """Read an object with ``steps`` and ``then``; raise ScriptError with a hint."""
     check(_SCRIPT_SCHEMA, value, "script")
@@ -80,21 +114,28 @@ def read_script(path: str | Path) -> JSONObject:
 
     ``path`` is a file with that object, or JSON lines with a step on each. A last line ``{"then":
     step}`` is served after the others. Lines that :func:`record` wrote are steps, too. Raises
-    OSError, and ValueError that names the line and says what to write.
+    OSError, and ValueError that names the file and the line, and says what to write.
     """
-    lines = [(number, line) for number, line, _ in open_lines(Path(path))]
+    try:
+        return _read_script(Path(path))
+    except ScriptError as error:
+        raise ScriptError(f"{path}: {error}") from None
+
+
+def _read_script(path: Path) -> JSONObject:
+    lines = [(number, line) for number, line, _ in open_lines(path)]
     if not lines:
         raise ScriptError("the file is empty; write a step on each line")
 
     try:
-        whole: Any = json.loads(b"".join(line for _, line in lines))
-    except (ValueError, RecursionError):
+        whole: Any = parsed(b"".join(line for _, line in lines))
+    except NotJSONError:
         return _read_lines(lines)
 
     if isinstance(whole, list):
         raise ScriptError('this is a list; write {"steps": […]}, or a step on each line')
     if not (isinstance(whole, dict) and "steps" in whole):
-        return {"steps": [read_step(whole, "line 1: ")]}
+        return _read_lines([(lines[0][0], b"".join(line for _, line in lines))])
 
     planned_script(whole)
     return whole
@@ -110,12 +151,14 @@ def _read_lines(lines: Iterable[tuple[int, bytes]]) -> JSONObject:
             raise ScriptError(f'{where}nothing may follow {{"then": …}}')
 
         try:
-            value: Any = json.loads(line)
-        except (ValueError, RecursionError):
+            value: Any = parsed(line)
+        except NotJSONError:
             raise ScriptError(
                 f'{where}it is not JSON; write {{"content": "…"}} for a text of the model, '
                 '{"stream": "data: …"} for a stream, {"body": "…"} for any other body'
             ) from None
+        except ScriptError as error:
+            raise ScriptError(f"{where}{error}") from None
 
         if isinstance(value, dict) and value.keys() == {"then"}:
             script["then"] = read_step(value["then"], f"{where}then: ")

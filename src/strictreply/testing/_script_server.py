@@ -22,15 +22,15 @@ class ScriptServer(LoopbackServer):
     """Serves valid replies on loopback, and the steps that a test sets over HTTP.
 
     - ``replies`` are served to the first requests, one each. Each is the body of a response as
-      JSON, a stream of events, or else the text of a message.
+      JSON, a stream of events, or else the text of a message. Bytes that are not UTF-8 are a body.
     - ``status`` is the HTTP status of the replies; None for 200.
     - ``script`` is served instead: an object with ``steps`` and ``then``, such as
       :func:`read_script` returns.
 
     The other parameters are those of :class:`LoopbackServer`.
 
-    Raises ValueError for a wrong script, for a script together with replies, and the errors of
-    :class:`LoopbackServer`.
+    Raises ValueError for a wrong script or status, for a script together with replies, and the
+    errors of :class:`LoopbackServer`.
     """
 
     example: ClassVar[str] = EXAMPLE_SCRIPT
@@ -38,7 +38,7 @@ class ScriptServer(LoopbackServer):
 
     def __init__(
         self,
-        replies: Iterable[str] = (),
+        replies: Iterable[str | bytes] = (),
         *,
         script: Mapping[str, object] | None = None,
         status: int | None = None,
@@ -60,5 +60,5 @@ class ScriptServer(LoopbackServer):
             port=port,
             log=log,
             patience=patience,
-            control=ScriptControl(script=planned),
+            control=ScriptControl(script=planned, log=log),
         )

@@ -280,7 +280,7 @@ ScriptStep: TypeAlias = Step | Mapping[str, object]
 """A step of ``ok`` or ``faults``, or a mapping with a raw reply."""
 
 
-def _step_of(given: object) -> Step:
+def step_of(given: object) -> Step:
     """Read a step; raise TypeError, or ValueError for a wrong mapping, with a hint."""
     if isinstance(given, Step):
         return given
@@ -312,6 +312,7 @@ class ScriptedModel:
         self, *steps: ScriptStep, then: ScriptStep | None = None, max_requests: int = MAX_REQUESTS
     ) -> None:
         self._lock = threading.Lock()
+        self._served: list[Step] = []  # by all scripts
         self.script(*steps, then=then, max_requests=max_requests)
 
     def script(
@@ -326,8 +327,8 @@ class ScriptedModel:
         Raises TypeError for a wrong step, ValueError for a wrong mapping, and ValueError when
         ``max_requests`` is less than 1.
         """
-        made = tuple(map(_step_of, steps))
-        last = None if then is None else _step_of(then)
+        made = tuple(map(step_of, steps))
+        last = None if then is None else step_of(then)
 
         if max_requests < 1:
             raise ValueError("max_requests must be at least 1")
@@ -376,7 +377,17 @@ class ScriptedModel:
         if step is None:
             return script_over(number, len(self._steps), self._max_requests if loops else 0)
 
-        return as_served(step, request, ids)
+        try:
+            served = as_served(step, request, ids)
+        except ValueError as error:
+            words = f"no step for this request: {error}"
+            return error_reply(400, words, code="step_not_made")
+
+        with self._lock:
+            if not any(step is one for one in self._served):
+                self._served.append(step)
+
+        return served
 
     def client(self) -> ScriptedClient:
         """Return a sync client without HTTP that serves the script; see :class:`ScriptedClient`."""
@@ -435,6 +446,14 @@ class ScriptedModel:
     def spent(self) -> bool:
         """Whether every step was served."""
         return len(self.requests) >= len(self._steps)
+
+    def was_served(self, step: Step) -> bool:
+        """Report whether a step was served to any request, also by an earlier script.
+
+        Equal steps count as one.
+        """
+        with self._lock:
+            return step in self._served
 
     def assert_spent(self) -> None:
         """Raise AssertionError unless every step was served, and no request was sent after them."""
@@ -530,14 +549,10 @@ def script_over(number: int, steps: int, most: int = 0) -> HTTPReply:
 def as_served(step: Step, request: JSONObject, ids: CallIds) -> Served:
     """Return the reply of a step for a request, with new call ids.
 
-    A raw reply keeps its ids.
+    A raw reply keeps its ids. Raises ValueError for a raw reply that does not fit the request.
     """
     if isinstance(step, GivenStep):
-        try:
-            return given_reply(step.plan, request)
-        except ValueError as error:
-            words = f"no step for this request: {error}"
-            return error_reply(400, words, code="step_not_made")
+        return given_reply(step.plan, request)
 
     if isinstance(step, Fault) and step.code.startswith("call.id_"):
         return deepcopy(step.served)  # the fault is about the ids

@@ -36,6 +36,17 @@ PROSE = "It is done."
 MAX_REMEMBERED = 64  # compiled declarations in the cache
 
 
+class NoExample(ValueError):
+    """No good reply can be made from a schema.
+
+    ``reason`` says why; the message also says what to give where ``args=`` is the way.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; give args=")
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class Target:
     """One good reply, from which faults are made."""
@@ -62,7 +73,7 @@ class Target:
         ``args`` are the good arguments or answer, as JSON or an instance; None for an example made
         from the schema. A tool's own check does not run, because it may need resources that a test
         does not have. Raises ContractError for a wrong declaration, ValueError when ``args`` do not
-        fit, or when no example can be made or written.
+        fit; NoExample, a ValueError, when no example can be made.
         """
         if place not in get_args(ReplyPlace):
             places = ", ".join(get_args(ReplyPlace))
@@ -174,7 +185,7 @@ def _fitting(schema: Schema, given: JSON, name: str) -> JSON:
     value = schema.example() if given is None else given
     for issue in schema.check(value):
         if given is None:
-            raise ValueError(f"no example could be made from the schema of {name}; give args=")
+            raise NoExample(f"no example could be made from the schema of {name}")
         raise ValueError(f"the arguments do not fit {name}: {issue.dotted}")
 
     return value

@@ -21,7 +21,7 @@ CHAT = wire_named("chat")
 MAX_ENDLESS_BYTES = 64_000_000  # of an endless body, if the client never leaves
 EVENT_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 # The statuses without a body (RFC 9110 section 6.4.1).
-_BODILESS = {*range(HTTPStatus.OK), HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
+BODILESS = {*range(HTTPStatus.OK), HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
 
 
 def member(value: object, name: str) -> JSON:
@@ -220,7 +220,7 @@ def wire(
         return
 
     chunked = reply.framing == "chunked" or reply.endless
-    bodiless_status = reply.status in _BODILESS
+    bodiless_status = reply.status in BODILESS
     yield _head(reply, close=close, chunked=chunked, bodiless=bodiless_status)
 
     if bodiless or bodiless_status:

@@ -12,7 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from strictreply import Invalid
 from strictreply.core import JSON
-from strictreply.testing._steps import PROSE, Fault, ReplyPlace, Step, Target, keywords
+from strictreply.testing._steps import PROSE, Fault, NoExample, ReplyPlace, Step, Target, keywords
 from strictreply.testing._wire import assistant, completion, native_call
 
 
@@ -120,10 +120,11 @@ def _proved(name: str, target: Target, words: str) -> Step:
     """Make a step whose reply passes a strict contract; raise ValueError if it does not pass."""
     verdict = target.contract.check(target.clean)
     if isinstance(verdict, Invalid):
-        source = "the example; give args="
+        why = verdict.issues[0].dotted
         if target.given or target.schema is None:
-            source = "these arguments"
-        # a value's content
-        raise ValueError(f"the gate refuses {source}: {verdict.issues[0].dotted}")  # noqa: TRY004
+            # a value's content
+            raise ValueError(f"a strict contract refuses these arguments: {why}")
+
+        raise NoExample(f"a strict contract refuses the example of the kit: {why}")
 
     return Step(f"ok.{name}", target.clean, f"ok.{name}({words})")

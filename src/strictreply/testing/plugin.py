@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from strictreply.testing._malformed import Malformed
+    from strictreply.testing._malformed_summary import Fate
     from strictreply.testing._scripts import ScriptedModel
     from strictreply.testing._server import LoopbackServer
 
 MARK = "malformed"
 _SCRIPT = "llm_script"
-# The attributes of a test's report that xdist transfers, as texts: the test, and for a failure the
-# harm, the cause's key and words, the code and the place.
+# The attributes of a test's report that xdist transfers, as texts: the test, with "served" or an
+# empty text; and for a failure the cause's kind, key and words, the code and the place.
 _RAN = "strictreply_ran"
 _FOUND = "strictreply_found"
 _USED: pytest.StashKey[Any] = pytest.StashKey()
@@ -66,16 +68,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if any(mark.args for mark in marks):
         pytest.fail(f"{marked} takes keywords: tools=[…]", False)
 
-    from strictreply.testing._malformed import scripts_of  # noqa: PLC0415
+    from strictreply.testing._malformed import scripts_of_mark  # noqa: PLC0415
 
+    everything = metafunc.config.getoption("malformed") == "all"
+    reason = ""
+    made: list[list[Malformed]] = []
     try:
-        everything = metafunc.config.getoption("malformed") == "all"
-        scripts = [
-            script for mark in marks for script in scripts_of(**mark.kwargs, everything=everything)
-        ]
+        made = [scripts_of_mark(mark.kwargs, everything=everything) for mark in marks]
     except (TypeError, ValueError) as error:
-        pytest.fail(f"{marked}: {error}", False)
+        reason = str(error)
 
+    # outside of the except clause, because pytest prints both exceptions otherwise
+    if reason:
+        pytest.fail(f"{marked}: {reason}", False)
+
+    scripts = [script for several in made for script in several]
     runs = [pytest.param(script, id=script.id) for script in scripts]
     metafunc.parametrize(_SCRIPT, runs, indirect=True)
 
@@ -122,36 +129,70 @@ def no_backoff() -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that passed, if its fault was never served or its app was in an endless loop.
+
+    The app may have caught the error that ended the loop.
+    """
+    result = yield
+    model, script = _used(item)
+    if model is None:
+        return result
+
+    from strictreply.testing._malformed import untested  # noqa: PLC0415
+
+    if reason := untested(model, None if script is None else script.fault):
+        pytest.fail(reason, pytrace=False)
+
+    if model.looped:
+        asked = len(model.requests)
+        words = f"an endless loop: the app asked {asked} times, until it got HTTP 400"
+        pytest.fail(words, pytrace=False)
+
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the script, the served reply, a reproduction and the cause to a failed test's report.
-
-    A test whose app was ended in an endless loop has failed, even if the app caught the error.
-    """
+    """Add the script, the served reply, a reproduction and the cause to a failed test's report."""
     report = yield
-    model = item.stash.get(_USED, None)
-    script = getattr(item, "funcargs", {}).get(_SCRIPT)
-    if script is not None and call.when == "call":
-        vars(report)[_RAN] = item.nodeid.partition("[")[0]
+    model, script = _used(item)
+    if model is None or call.when != "call":
+        return report
 
-    if model is not None and report.passed and call.when == "call" and model.looped:
-        report.outcome = "failed"
-        asked = len(model.requests)
-        report.longrepr = f"an endless loop: the app asked {asked} times, until it got HTTP 400"
+    if script is not None:
+        served = "served" if model.was_served(script.fault) else ""
+        vars(report)[_RAN] = [item.nodeid.partition("[")[0], served]
 
-    if model is not None and report.failed and call.when == "call":
+    if report.failed and call.excinfo:
         from strictreply.testing._malformed import FailureCause, retold  # noqa: PLC0415
 
-        error = call.excinfo.value if call.excinfo else None
-        report.sections.append(("strictreply", retold(model, error, item.nodeid)))
+        error = call.excinfo.value
+        cause = FailureCause.of(model, error, None if script is None else script.fault)
+        report.sections.append(("strictreply", retold(model, error, item.nodeid, cause)))
 
         if script is not None:
-            cause = FailureCause.of(model, error)
-            found = [cause.harm.value, cause.key, cause.words]
+            found = [str(cause.kind), cause.key, cause.words]
             vars(report)[_FOUND] = [*found, script.fault.code, script.spoiled]
 
     return report
+
+
+def _used(item: pytest.Item) -> tuple[ScriptedModel | None, Any]:
+    """Return the model of a test, and its script from the mark; None for what it does not have.
+
+    A marked test that did not use ``llm`` has a model without requests.
+    """
+    model = item.stash.get(_USED, None)
+    script = getattr(item, "funcargs", {}).get(_SCRIPT)
+    if model is None and script is not None:
+        from strictreply.testing._scripts import ScriptedModel  # noqa: PLC0415
+
+        model = ScriptedModel()
+
+    return model, script
 
 
 class _Summary:
@@ -164,28 +205,27 @@ class _Summary:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._merges = config.getoption("malformed") == "causes"
-        self._ran: list[str] = []
+        self._ran: list[tuple[str, Fate]] = []
         self._found: dict[str, list[str]] = {}
         self._first: dict[tuple[str, ...], str] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Turn a further failure of the same cause into a skipped test that names the first."""
-        test = str(vars(report).get(_RAN, ""))
-        if test:
-            self._ran.append(test)
+        if (ran := vars(report).get(_RAN)) is not None:
+            self._ran.append((ran[0], _fate_of(report, ran[1])))
 
         if report.failed and (found := vars(report).get(_FOUND)):
             self._found[report.nodeid] = found
-            harm, key, _, _, spoiled = found
-            cause = (harm, key, test)
+            kind, key, _, _, spoiled = found
+            cause = (kind, key, report.nodeid.partition("[")[0])
             first = self._first.get(cause)
             self._first.setdefault(cause, spoiled)
 
             if self._merges and first is not None:
                 path, line, _ = report.location
                 report.outcome = "skipped"
-                words = f"the same cause as for {first}: it {harm}"
+                words = f"the same cause as for {first}: {kind}"
                 report.longrepr = (path, (line or 0) + 1, words)
                 report.sections.clear()
 
@@ -193,9 +233,14 @@ class _Summary:
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Count such a test separately."""
-        if report.skipped and _FOUND in vars(report):
-            return "same cause", "=", "SAME CAUSE"
-        return None
+        if not report.skipped or _FOUND not in vars(report):
+            return None
+
+        from strictreply.testing._malformed_summary import NOT_SERVED  # noqa: PLC0415
+
+        if vars(report)[_FOUND][0] == NOT_SERVED:
+            return NOT_SERVED, "=", NOT_SERVED.upper()
+        return "same cause", "=", "SAME CAUSE"
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the number of runs, the causes of failures, and the command for the first one."""
@@ -208,29 +253,42 @@ class _Summary:
             summary,
             whole_report,
         )
-        from strictreply.testing._steps import Harm  # noqa: PLC0415
 
-        causes = causes_of(
-            FailedRun(nodeid, Harm(harm), *rest) for nodeid, (harm, *rest) in self._found.items()
-        )
+        causes = causes_of(FailedRun(nodeid, *found) for nodeid, found in self._found.items())
         # for one failure the summary is complete, and running it again keeps the earlier report
-        path = self._report_path() if len(self._found) > 1 else None
-        if path is not None:
-            path.write_text(whole_report(causes), encoding="utf-8")
+        report = self._written(whole_report(causes)) if len(self._found) > 1 else ""
 
         terminalreporter.section("malformed replies")
-        for line in summary(self._ran, causes, _relative(path)):
+        for line in summary(self._ran, causes, report):
             terminalreporter.line(line)
 
-    def _report_path(self) -> Path | None:
-        """Return the file of the whole report, in pytest's cache; None if there is no cache."""
+    def _written(self, text: str) -> str:
+        """Write the whole report into pytest's cache, and return its path.
+
+        Return why it could not be written, or an empty text if there is no cache.
+        """
         cache: pytest.Cache | None = getattr(self._config, "cache", None)
-        return cache.mkdir("strictreply") / "malformed.txt" if cache is not None else None
+        if cache is None:
+            return ""
+
+        try:
+            path = cache.mkdir("strictreply") / "malformed.txt"
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            return f"not written, because pytest's cache cannot be used: {error.strerror}"
+
+        here = Path.cwd()
+        return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _relative(path: Path | None) -> str:
-    if path is None:
-        return ""
+def _fate_of(report: pytest.TestReport, served: str) -> Fate:
+    """Return how a run of a marked test ended."""
+    from strictreply.testing._malformed_summary import Fate  # noqa: PLC0415
 
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    if not served:
+        return Fate.NOT_SERVED
+    if report.passed:
+        return Fate.SURVIVED
+    if report.failed:
+        return Fate.FAILED
+    return Fate.EXPECTED if hasattr(report, "wasxfail") else Fate.SKIPPED

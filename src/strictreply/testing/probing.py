@@ -318,6 +318,12 @@ def _run_of(
         one_meaning=trial.has_one_meaning,
     )
     run = replace(trial.run, frame=behaviour.frame, seconds=behaviour.seconds, requests=len(asked))
+    if not asked and behaviour.outcome is not ProbeOutcome.HUNG:
+        words = (
+            f"not served: the app sent no request in this run ({detail}); "
+            "it may cache replies, or call the model no more after failures"
+        )
+        return replace(run, outcome=ProbeOutcome.UNKNOWN, detail=words)
 
     ran = [] if calls_nothing else sorted(ran_after(behaviour, asked))
     acts = _acts_on(trial, rehearsal)

@@ -169,11 +169,7 @@ WORD_OF = {
 READ: dict[str, Callable[[str], object]] = {
     "number_as_text": Decimal,
     "number_as_text_with_unit": lambda text: Decimal(text.split()[0]),
-    "number_with_separators": lambda text: Decimal(
-        text.replace(",", "")
-        if "." in text or len(text.rpartition(",")[2]) == 3
-        else text.replace(",", ".")
-    ),
+    "number_with_separators": lambda text: Decimal(text.replace(",", "")),
     "number_in_words": lambda text: Decimal(
         "".join(WORD_OF.get(word, word) for word in text.split())
     ),
@@ -191,4 +187,8 @@ def test_a_number_in_another_notation_is_the_number_that_was_given(
         "order", {"properties": {"price": {"type": "number"}}, "required": ["price"]}
     )
     (text,) = arguments_of(CATALOGUE[name](tool, "price", args={"price": number}))
-    assert READ[name](json.loads(text)["price"]) == Decimal(json.dumps(number))
+    written = json.loads(text)["price"]
+    if name == "number_with_separators" and abs(number) < 1_000:
+        assert "," in written
+        written = written.replace(",", ".")  # a small number has a decimal comma
+    assert READ[name](written) == Decimal(json.dumps(number))

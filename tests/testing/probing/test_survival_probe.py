@@ -508,3 +508,20 @@ def test_a_stream_of_one_meaning_may_be_read() -> None:
         "stream_ends_early": ProbeOutcome.CLEAN,
     }
     assert told.survived
+
+
+def test_an_app_that_does_not_ask_has_not_survived() -> None:
+    """A run without a request, of an app that keeps a reply or calls no more, is unknown."""
+    kept: list[object] = []
+
+    def caching(base_url: str) -> object:
+        # the good runs of the rehearsal, and those that show what the app does
+        if len(kept) < 4:
+            kept.append(sample_apps.strict(base_url))
+        return "the same"
+
+    report = Probe("app", connecting(caching), faults=["trailing_comma"], jobs=1).run()
+    assert [run.outcome for run in report.runs] == [ProbeOutcome.UNKNOWN]
+    assert report.runs[0].requests == 0
+    assert report.runs[0].detail.startswith("not served: ")
+    assert not report.survived

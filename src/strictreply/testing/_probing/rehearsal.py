@@ -13,6 +13,7 @@ from strictreply.testing._scripts import (
     Demand,
     DemandHints,
 )
+from strictreply.testing._steps import NoExample
 from strictreply.testing.subjects import ProbeStage
 from strictreply.testing.survival import Unusable
 
@@ -49,9 +50,8 @@ async def _rehearsed(stage: ProbeStage, hints: DemandHints) -> tuple[GoodModel, 
     behaviour = await stage.play(model, detailed=True)
 
     if model.trouble is not None:
-        raise Unusable(
-            f"no good reply to its request can be made: {model.trouble}; pass one with --good"
-        )
+        reason = model.trouble.reason if isinstance(model.trouble, NoExample) else model.trouble
+        raise Unusable(f"no good reply to its request can be made: {reason}; pass one with --good")
 
     demand = model.demand
     if not behaviour.returned:

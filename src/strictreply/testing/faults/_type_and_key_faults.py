@@ -60,10 +60,15 @@ def _in_words(number: float) -> str:
 
 
 def _with_separators(spot: Spot) -> Values:
-    """Group the digits of the good number; a small one has a decimal comma instead."""
+    """Group the digits of the good number; a small one has a decimal comma instead.
+
+    A small whole number has three decimals: ``5,000`` is 5 to one reader, and 5000 to another.
+    """
     grouped = f"{spot.value:,}"
     if "," in grouped:
         return [grouped]
+    if isinstance(spot.value, int):
+        return [f"{grouped},000"]
 
     mantissa, *power = grouped.split("e")
     fraction = mantissa.replace(".", ",") if "." in mantissa else f"{mantissa},0"
