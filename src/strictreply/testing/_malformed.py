@@ -113,7 +113,7 @@ def scripts_of(
     chooses = kinds is not None or bool(wanted)
     entries = _entries(kinds, wanted)
 
-    if not isinstance(request, Mapping | None):
+    if not isinstance(cast("object", request), Mapping | None):
         raise TypeError('request= must be a dict of request parameters: request={"stream": True}')
 
     after = _steps_in(then)
@@ -145,7 +145,7 @@ def _several(given: object, keyword: str) -> list[str]:
     if not isinstance(given, Iterable) or isinstance(given, Mapping):
         raise TypeError(f"{keyword}= must be a list of words")
 
-    return [str(one) for one in cast("Iterable[object]", given)]
+    return [str(one) for one in given]
 
 
 def _steps_in(then: ScriptStep | Sequence[ScriptStep] | None) -> tuple[Step, ...]:
