@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.cli.running import Status, run_command
 from support.pages import DOCS, Page
 
 pytestmark = pytest.mark.one_lane
@@ -162,6 +163,22 @@ def test_the_test_of_the_readme_fails_without_a_guard(pytester: pytest.Pytester)
 
     guarded = whole.replace("ask_the_shop(llm.openai())", "ask_the_shop(sr.wrap(llm.openai()))")
     assert re.search(r"= \d+ passed in", told_by_pytest(pytester, guarded))
+
+
+def test_the_roll_out_shows_what_check_prints(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The lines that the page shows of ``strictreply check`` are those of its own ledger."""
+    monkeypatch.chdir(tmp_path)
+    page = Page.named("howto/roll-out.md")
+    Page(f"```python\n{page.programs[0]}```").run()
+
+    result = run_command("check", "ledger.jsonl")
+    assert result.exit_code == Status.INVALID
+    [shown] = [block for block in page.blocks("console") if "By tool and issue code" in block]
+    lines = [line for line in shown.splitlines() if line != "…" and line[0] != "$"]
+    assert len(lines) > 5
+    assert [line for line in lines if line not in result.stdout.splitlines()] == []
 
 
 def test_the_langchain_app_is_caught_and_mended(pytester: pytest.Pytester) -> None:
