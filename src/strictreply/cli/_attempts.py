@@ -59,7 +59,7 @@ class Live:
 
         for line in text.wrap(self._console, max(1, self._console.width - HANGING)):
             line.rstrip()
-            self._console.print(Text(lead, style="dim").append_text(line))
+            self._console.print(Text.assemble((lead, "dim"), line))
             lead = " " * HANGING
 
 

@@ -225,8 +225,8 @@ def _print_causes(report: Report, screen: Console) -> None:
         names = [run.id for run in runs[:MAX_NAMED]]
         if len(runs) > MAX_NAMED:
             names.append(f"and {len(runs) - MAX_NAMED} more")
-        live.line("by", ", ".join(names))
-        live.line("look", f"strictreply faults --show {runs[0].fault}")
+        live.line("names", ", ".join(names))
+        live.line("show", f"strictreply faults --show {runs[0].fault}")
         live.line("test", f"llm.script({runs[0].source})")
 
         screen.print()

@@ -66,12 +66,12 @@ def judged(
     words = behaviour.told
 
     if behaviour.returned:
-        same = "the same as" if behaviour.digest == good else "other than"
+        same = "the same" if behaviour.digest == good else "another value"
         if (
             words == "None" and behaviour.digest != good
         ):  # good results that differ are not all None
             outcome = ProbeOutcome.NOTHING
-            words = "returned None, other than for a good reply"
+            words = "returned None; a good reply returns another value"
         elif without_tool and behaviour.digest != good:
             outcome = ProbeOutcome.ANSWERED_WITHOUT_TOOL
             words = f"returned {words}, and no tool ran"
@@ -79,10 +79,11 @@ def judged(
             if one_meaning and good in {None, behaviour.digest}:
                 outcome = ProbeOutcome.READ
 
-            compared = f", {same} for a good reply" if good is not None else ""
+            compared = f"; a good reply returns {same}" if good is not None else ""
             words = f"returned {words}{compared}"
     elif behaviour.frame:
-        words = f"{words} in {behaviour.frame}"
+        # without the line of the library: one line of the app is one cause
+        words = f"{words} in {behaviour.frame.rpartition(':')[0]}"
 
     if looped:
         outcome = ProbeOutcome.LOOPED

@@ -11,7 +11,7 @@ HOSTILE = "<script>document.title='owned'</script> & </pre> ]]> \"'"
 """What would act on a page, if it were not text."""
 
 _DETAILS = {
-    ProbeOutcome.ACCEPTED: "returned dict, other than for a good reply",
+    ProbeOutcome.ACCEPTED: "returned dict; a good reply returns another value",
     ProbeOutcome.CRASHED: "KeyError at shop.py:42",
     ProbeOutcome.HUNG: "did not return within 10 s",
     ProbeOutcome.LOOPED: "sent requests until it was ended; then openai.BadRequestError",
@@ -20,8 +20,8 @@ _DETAILS = {
     "then Refused at shop.py:7",
     ProbeOutcome.LEAKED: "the user turn of request 2 quoted the reply; then KeyError at shop.py:42",
     ProbeOutcome.UNKNOWN: "raised Refused; whether it acted before is unknown",
-    ProbeOutcome.NOTHING: "returned None, other than for a good reply",
-    ProbeOutcome.READ: "returned dict, the same as for a good reply",
+    ProbeOutcome.NOTHING: "returned None; a good reply returns another value",
+    ProbeOutcome.READ: "returned dict; a good reply returns the same",
     ProbeOutcome.CLEAN: "openai.APIError",
     ProbeOutcome.NOT_APPLICABLE: "needs a request with stream=True",
 }
