@@ -89,6 +89,22 @@ def test_one_enforced_fault_makes_the_whole_reply_enforced() -> None:
     assert [one for one in arguments(given) if "1" in one] == []
 
 
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("other", [reply(look=FAULTY), reply(look=FITS), completion("A text.")])
+def test_a_reply_to_a_correction_is_never_handed_on(
+    other: dict[str, Any], *, is_streamed: bool
+) -> None:
+    """Whatever else the model writes in place of the corrected call is retried, too."""
+    steps = [reply(search=FAULTY), other, reply(search=FITS)]
+    server = Server(*(map(streamed, steps) if is_streamed else steps))
+    seen: list[sr.Attempt] = []
+    given = client(server, seen).chat.completions.create(**ASK, stream=is_streamed)
+
+    came = "".join(_pieces(given)) if is_streamed else arguments(given)[0]
+    assert came.replace(" ", "") == '{"query":"tea"}'
+    assert [one.observed for one in seen] == [False] * 3
+
+
 def test_the_first_request_is_the_callers_own() -> None:
     """Nothing that is declared is added to it; the correction says what is declared."""
     servers = [Server(reply(search=FITS)), Server(reply(search=FAULTY), reply(search=FITS))]

@@ -158,6 +158,8 @@ def test_a_wrong_flag_keeps_the_last_known_one(
         ("STRICTREPLY_OBSERVE", "1%", "from 0 to 1"),
         ("STRICTREPLY_OBSERVE", "yes", "from 0 to 1"),
         ("STRICTREPLY_LEDGER", "no-such-folder/ledger.jsonl", "does not exist"),
+        ("STRICTREPLY_LEDGER", " ", "unset it"),
+        ("STRICTREPLY_ENFORCE", " , ", "unset it"),
     ],
 )
 def test_a_wrong_variable_is_refused_by_wrap(

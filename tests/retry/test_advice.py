@@ -204,6 +204,7 @@ class Bill(BaseModel):
         (faults.unknown_tool(find), {"tools": [find]}, "the tool's description"),
         (ok.answer({"total": "many"}), {"answer": Bill}, "the answer's type"),
         (ok.answer("a lot"), {"answer": Bill}, "the answer's type"),
+        (faults.legacy_function_call(find), {"tools": [find]}, "the tool's description"),
     ],
 )
 def test_the_advice_is_on_what_is_wrong(reply: Any, declared: Any, about: str) -> None:

@@ -166,15 +166,13 @@ class _Reader:
         given = (*_list_of(shared), *_list_of(operation.get("parameters")))
         listed = [self.resolved(one) for one in given]
         # a parameter of the operation takes the place of one of its path
-        parameters = {(str(one.get("in")), one.get("name")): one for one in listed}
+        parameters = {(str(one.get("in")), _parameter_name(one)): one for one in listed}
 
         members: dict[str, JSON] = {}
         required: list[JSON] = []
         for (where, name), parameter in parameters.items():
             if where not in {"path", "query", "header"}:
                 continue
-            if not isinstance(name, str):
-                raise OpenAPIError(f"a parameter in {where} has no name")
             if where == "header" and name.lower() in _IGNORED_HEADERS:
                 continue
 
@@ -215,14 +213,16 @@ class _Reader:
 
     def target(self, reference: str) -> Any:
         """Return what a reference names; raise OpenAPIError where it is not in the document."""
-        if not reference.startswith("#/"):
+        if not reference.startswith("#"):
             raise OpenAPIError(f"{reference} is in another file: bundle the document into one file")
+        if not reference.startswith("#/"):
+            raise OpenAPIError(f"{reference} is not a JSON Pointer: write it as #/components/…")
 
         found: Any = self._document
         for token in pointer_tokens(unquote(reference[1:])):
             if isinstance(found, dict) and token in found:
                 found = found[token]
-            elif isinstance(found, list) and token.isdecimal() and int(token) < len(found):
+            elif isinstance(found, list) and token in map(str, range(len(found))):
                 found = found[int(token)]
             else:
                 raise OpenAPIError(f"{reference} is not in the document")
@@ -250,6 +250,14 @@ def _list_of(value: Any) -> list[Any]:
         raise OpenAPIError("parameters and required must be lists")
 
     return value
+
+
+def _parameter_name(parameter: Mapping[str, Any]) -> str:
+    name = parameter.get("name")
+    if not isinstance(name, str):
+        raise OpenAPIError(f"a parameter in {parameter.get('in')} has no name")
+
+    return name
 
 
 def _schema_of(holder: Mapping[str, Any]) -> Any:

@@ -215,6 +215,9 @@ def given_ledger(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None
     if not named:
         return None
 
+    if not named.strip():
+        raise ContractError(f"{VARIABLE}={named!r} is no path: name a file, or unset it")
+
     try:
         return ledger_at(named)
     except ContractError as error:

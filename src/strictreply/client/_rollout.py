@@ -123,11 +123,11 @@ class Rollout:
         for name in sorted(missing):
             near = get_close_matches(name, [*callable_], 1)
             logger.warning(
-                "%s names %r, which this request does not declare as a tool%s: check the spelling; "
-                "requests that declare it enforce it",
+                "%s names %r, but this request has no such tool%s. No call is enforced by that "
+                "name: check the spelling, and separate names with commas",
                 self._enforce.label,
                 printable(name),
-                printable(f" (it declares {near[0]!r})") if near else "",
+                printable(f" (did you mean {near[0]!r}?)") if near else "",
             )
 
     def refuse_unknown(self, declared: Iterable[str]) -> None:
@@ -177,6 +177,7 @@ class _Setting:
         given = os.environ.get(self._variable) if self._variable else self.given
         if not given:
             self._last = None
+            self._logged = False
             return None
 
         try:
@@ -192,24 +193,28 @@ class _Setting:
             return
 
         self._logged = True
-        words = str(error) if isinstance(error, ContractError) else type(error).__name__
-        logger.error(printable(f"{self.label} is wrong: {words}; the last valid value is used"))
+        words = str(error)
+        if not isinstance(error, ContractError):
+            words = f"{self.label} raised {type(error).__name__}"
+
+        used = "it counts as not given" if self._last is None else "the last valid value is used"
+        logger.error(printable(f"{words}; {used}"))
 
 
 def warn_of_misspelt_variables() -> None:
     """Log once each variable whose name resembles the name of a variable that is read."""
     for name in os.environ:
-        if name.startswith(PREFIX):
-            _warn_of(name.removeprefix(PREFIX))
+        if name.upper().startswith(PREFIX):
+            _warn_of(name)
 
 
 @cache
 def _warn_of(name: str) -> None:
-    near = get_close_matches(name, _VARIABLES, 1, _NEAR)
-    if near and name not in _VARIABLES:
+    near = get_close_matches(name.upper().removeprefix(PREFIX), _VARIABLES, 1, _NEAR)
+    if near and name.removeprefix(PREFIX) not in _VARIABLES:
         logger.warning(
             "strictreply does not read the environment variable %s; did you mean %s?",
-            printable(PREFIX + name),
+            printable(name),
             PREFIX + near[0],
         )
 
@@ -246,7 +251,11 @@ def _tools_of(given: object, name: str = "enforce") -> frozenset[str]:
             f"returns them, not {_shown_items(names)}"
         )
 
-    return frozenset(one.strip() for one in names if one.strip())
+    found = frozenset(one.strip() for one in names if one.strip())
+    if not found and name.startswith(PREFIX):
+        raise ContractError(f"{name}={_shown(given)} names no tool: name tools, or unset it")
+
+    return found
 
 
 def _share_of(given: object, name: str) -> float:

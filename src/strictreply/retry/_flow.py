@@ -365,7 +365,7 @@ def reply_flow(ask: CallPlan) -> Generator[Effect, Event, Outcome]:
         failure = judged.failure if isinstance(judged, NoReply) else None
         refused = refused_by(ask, turn.request, failure) or constraint_refused(turn, failure)
         attempt = _attempt(ask, len(attempts) + 1, turn, sent, event, judged, refused)
-        is_handed_on = _is_handed_on(ask, event, judged)
+        is_handed_on = _is_handed_on(ask, turn, event, judged)
         if is_handed_on:
             attempt = _observed(attempt, judged)
         attempts = (*attempts, attempt)
@@ -434,7 +434,7 @@ def _observed(attempt: Attempt, judged: Judged) -> Attempt:
     return replace(attempt, observed=True)
 
 
-def _is_handed_on(ask: CallPlan, event: Replied | Failed, judged: Judged) -> bool:
+def _is_handed_on(ask: CallPlan, turn: Turn, event: Replied | Failed, judged: Judged) -> bool:
     """Return whether the caller gets an invalid reply, because only some tools are enforced.
 
     A reply whose stream broke off is never passed on, because it cannot be written unchanged. A
@@ -446,6 +446,8 @@ def _is_handed_on(ask: CallPlan, event: Replied | Failed, judged: Judged) -> boo
         return False
     if isinstance(judged, Paused):
         return not calls_enforced(ask, judged.draft)
+    if isinstance(turn, Correction):
+        return False  # strictreply asked for this reply: no invalid one is the caller's
 
     draft = judged.draft if isinstance(judged, Unfit) else None
     is_reply = not (isinstance(judged, NoReply) and judged.failure is not None)

@@ -15,7 +15,6 @@ from strictreply import CallFailed, StrictReplyError, Tool
 from strictreply.core import JSON, JSONObject
 from strictreply.core.text import counted
 from strictreply.testing import ok
-from strictreply.testing._given import GivenStep
 from strictreply.testing._malformed_summary import LOUD, NOT_SERVED
 from strictreply.testing._scripts import Demand, DemandHints, ScriptedModel, ScriptStep, step_of
 from strictreply.testing._steps import (
@@ -332,12 +331,17 @@ class FailureCause:
         faults = [step for step in (*model.steps, model.then) if isinstance(step, Fault)]
         tested = fault or next(iter(faults), None)
         if tested is not None and not model.was_served(tested):
-            return cls(NOT_SERVED, "", _missed(model))
+            missed = _missed(model, tested)
+            if isinstance(error, pytest.fail.Exception):
+                return cls(NOT_SERVED, "", missed)
+
+            words = _raised(error)
+            return cls(NOT_SERVED, words, f"{missed}; {words}")
         if model.looped:
             return cls(Harm.DEGRADES, "", "an endless loop")
 
         place = place_of(error.__traceback__)
-        words = f"{named(type(error))} at {place.line or place.frame}"
+        words = _raised(error)
         if not isinstance(error, AssertionError | pytest.fail.Exception):
             return cls(LOUD if _is_loud(error) else Harm.CRASHES, words, words)
 
@@ -352,6 +356,12 @@ class FailureCause:
         return cls(harm, place.function or place.frame, words)
 
 
+def _raised(error: BaseException) -> str:
+    """Name an exception and the place where it was raised."""
+    place = place_of(error.__traceback__)
+    return f"{named(type(error))} at {place.line or place.frame}"
+
+
 def _is_loud(error: BaseException) -> bool:
     """Report whether a failed call of strictreply is, or explicitly caused, an exception."""
     chain: BaseException | None = error
@@ -363,33 +373,35 @@ def _is_loud(error: BaseException) -> bool:
     return False
 
 
-def _missed(model: ScriptedModel) -> str:
+def _missed(model: ScriptedModel, fault: Step) -> str:
     """Say why a fault was not served."""
     asked = len(model.requests)
     if not asked:
         return "the app sent no request to llm"
+    if any(one.step is fault for one in model.requests):
+        return "the fault does not fit the app's request, which got a 400 that says why"
     return f"the app sent {counted(asked, 'request')}, none for the step of the fault"
 
 
 def untested(model: ScriptedModel, fault: Step | None = None) -> str:
     """Return why a test that passed has tested nothing; empty if it has.
 
-    ``fault`` is what the test is about. None means the first step of the script, if that is a fault
-    or a raw reply: an app may rightly stop before a later one.
+    ``fault`` is what the test is about. None means the first step of the script, if that is a
+    fault: an app may rightly stop before a later one.
     """
     first = next(iter((*model.steps, model.then)))
-    tested = fault if fault is not None or not isinstance(first, Fault | GivenStep) else first
+    tested = fault if fault is not None or not isinstance(first, Fault) else first
     if tested is None or model.was_served(tested):
         return ""
 
     advice = (
         "call the app in the test, with llm.openai() or another client of llm, or with "
-        "llm_server.base_url"
+        "llm_server.base_url; if it rightly sends no request, script ok.answer() instead"
     )
     if model.requests:
         advice = "serve the fault first, or pytest.skip() if the app rightly stops before it"
     return (
-        f"the app never requested the fault {tested.name}: {_missed(model)}; nothing was tested. "
+        f"the fault {tested.name} was never served: {_missed(model, tested)}; nothing was tested. "
         f"What to do: {advice}"
     )
 

@@ -212,7 +212,8 @@ class _Summary:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Turn a further failure of the same cause into a skipped test that names the first."""
-        if (ran := vars(report).get(_RAN)) is not None:
+        # a plugin that runs a failed test again reports the earlier run as "rerun"
+        if (ran := vars(report).get(_RAN)) is not None and report.outcome != "rerun":
             self._ran.append((ran[0], _fate_of(report, ran[1])))
 
         if report.failed and (found := vars(report).get(_FOUND)):
@@ -285,10 +286,8 @@ def _fate_of(report: pytest.TestReport, served: str) -> Fate:
     """Return how a run of a marked test ended."""
     from strictreply.testing._malformed_summary import Fate  # noqa: PLC0415
 
+    if report.skipped:
+        return Fate.EXPECTED if hasattr(report, "wasxfail") else Fate.SKIPPED
     if not served:
         return Fate.NOT_SERVED
-    if report.passed:
-        return Fate.SURVIVED
-    if report.failed:
-        return Fate.FAILED
-    return Fate.EXPECTED if hasattr(report, "wasxfail") else Fate.SKIPPED
+    return Fate.SURVIVED if report.passed else Fate.FAILED

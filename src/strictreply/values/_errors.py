@@ -625,7 +625,8 @@ def remedy_lines(issues: tuple[Issue, ...]) -> list[str]:
 
 def _advice_on(issue: Issue) -> str:
     """Return what to do about a fault: one of an answer is not fixed in a tool's description."""
-    is_of_call = issue.path.startswith("/tool_calls/") or issue.code.startswith(("tool.", "args."))
+    is_code_of_call = issue.code.startswith(("tool.", "args.", "call."))
+    is_of_call = is_code_of_call or issue.path.startswith("/tool_calls/")
     if issue.remedy is not Remedy.CORRECT or is_of_call:
         return ADVICE[issue.remedy]
 

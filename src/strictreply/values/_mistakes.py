@@ -66,7 +66,9 @@ IN_CALLS: Mapping[str, str] = MappingProxyType(
     | _each(_RETRIES, "retries", "max_attempts", "num_retries", "output_retries")
     | _each(_MESSAGES, "user_prompt", "message", "message_history", "history")
     | _each(_SYSTEM, "system_prompt", "system")
-    | _each("channel= of wrap(), native or text", "mode", "output_mode")
+    | _each("channel= of wrap(), native or text", "output_mode")
+    | _each("mode= of wrap() to observe; channel= of wrap() for native or text", "mode")
+    | _each("pass it to wrap()", "enforce", "observe", "ledger")
     | _each(_CHECK, "validation_context", "validators", "output_validator")
     | _each("on_attempt= of wrap(), which is called with every attempt", "hooks", "callbacks")
     | _each(_TOKENS, "usage_limits")
@@ -83,6 +85,7 @@ IN_RUNS: Mapping[str, str] = MappingProxyType(
     | _each("loop=LoopPolicy(max_tokens_total=…)", "usage_limits")
     | _each("context=, which tools take as a parameter", "deps", "run_context")
     | _each("agent=, an AgentContext", "starting_agent")
+    | _each("pass it to wrap()", "mode", "enforce", "observe", "ledger")
 )
 """Keywords that are given to ``run`` and its twins, and what was meant."""
 
