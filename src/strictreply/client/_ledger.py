@@ -216,7 +216,7 @@ def given_ledger(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None
         return None
 
     if not named.strip():
-        raise ContractError(f"{VARIABLE}={named!r} is no path: name a file, or unset it")
+        raise ContractError(f"{VARIABLE}={named!r} must be a path: name a file, or unset it")
 
     try:
         return ledger_at(named)

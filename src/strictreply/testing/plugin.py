@@ -213,7 +213,7 @@ class _Summary:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Turn a further failure of the same cause into a skipped test that names the first."""
         # a plugin that runs a failed test again reports the earlier run as "rerun"
-        if (ran := vars(report).get(_RAN)) is not None and report.outcome != "rerun":
+        if (ran := vars(report).get(_RAN)) is not None and str(report.outcome) != "rerun":
             self._ran.append((ran[0], _fate_of(report, ran[1])))
 
         if report.failed and (found := vars(report).get(_FOUND)):
