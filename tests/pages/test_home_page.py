@@ -26,7 +26,7 @@ def test_the_failure_is_that_of_a_call() -> None:
         client.reply(model="gpt-5", messages="Order 1042 arrived broken: refund 29.90 EUR.")
 
     (shown,) = HOME.shown
-    assert shown.split() == f"ToolArgumentsError: {failed.value}".split()
+    assert shown.split() == f"strictreply.ToolArgumentsError: {failed.value}".split()
 
 
 def test_the_change_is_shown() -> None:
