@@ -17,7 +17,7 @@ from strictreply import Contract, ContractError, Invalid, Valid
 from support.hostile_inputs import INPUTS, HostileInput
 from support.openai_shapes import call, completion, message
 
-MAX_SECONDS = 8.0  # guards against hangs only; the figures are in benchmarks/hostile_cost.py
+MAX_SECONDS = 2.0  # guards against hangs only; the figures are in benchmarks/hostile_cost.py
 MAX_BYTES = 256_000_000
 
 
