@@ -117,8 +117,9 @@ types: .venv/.ready ## check types, with mypy and basedpyright
 	@$(PY) -m basedpyright --pythonpath $(PY)
 	@PATH=$(dir $(abspath $(PY))):$$PATH PYTHONPATH=src python -m basedpyright --verifytypes strictreply --ignoreexternal
 
-pages: .venv/.ready ## write anew what pages and schemas/ say of the tables in the code: codes, faults, servers, policy, keywords, dashboard
+pages: .venv/.ready ## write anew what pages, their flows and schemas/ say of the code: codes, faults, servers, policy, keywords, dashboard
 	@for tool in codes faults servers policy keywords schemas dashboard; do $(PY) tools/write_$$tool.py || exit 1; done
+	@for tool in flow flows; do $(PY) tools/draw_$$tool.py || exit 1; done
 
 docs: .venv-docs/.ready ## build the documentation site into site/, with strict links
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict

@@ -240,12 +240,28 @@ def test_an_operation_that_cannot_be_read_is_left_out(operation: Any) -> None:
     assert [words.partition(": ")[0] for words in told] == ["GET /x"]
 
 
-def test_a_path_that_cannot_be_read_is_left_out() -> None:
-    """Its reference leads nowhere; the other paths are read."""
+BAD_PATHS: dict[str, Any] = {
+    "in another file": {"$ref": "other.json#/x"},
+    "a reference to a text": {"$ref": "#/openapi"},
+    "a list": [],
+    "a method in capitals": {"GET": {"responses": {}}},
+}
+
+
+@pytest.mark.parametrize("item", BAD_PATHS.values(), ids=BAD_PATHS)
+def test_a_path_that_cannot_be_read_is_left_out(item: Any) -> None:
+    """It is named with the reason; the other paths are read."""
     told: list[str] = []
-    tools = tools_of_openapi(document({"/x": {"$ref": "other.json#/x"}}), told.append)
+    tools = tools_of_openapi(document({"/x": item}), told.append)
     assert len(tools) == 1
-    assert told[0].startswith("/x: ")
+    assert [words.partition(": ")[0] for words in told] == ["/x"]
+
+
+def test_an_extension_among_the_paths_is_no_path() -> None:
+    """A member ``x-…`` is anything of its author, even if it looks like a path."""
+    one = document({})
+    extended = document({"x-internal": {"get": {"operationId": "hidden"}}})
+    assert tools_of_openapi(extended, unexpected) == tools_of_openapi(one, unexpected)
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,7 @@ def test_a_redact_that_fails_keeps_the_mask(
         {"path": "a\0b"},
         {"path": "."},
         {"path": "{pid}/ledger.jsonl"},
+        {"path": "ledger-{date}.jsonl"},
         {"path": "no-such-folder/ledger.jsonl"},
         {"path": os.devnull},
         {"max_bytes": 0},

@@ -18,6 +18,8 @@ from support.hostile_inputs import INPUTS, HostileInput
 from support.openai_shapes import call, completion, message
 
 MAX_SECONDS = 2.0  # guards against hangs only; the figures are in benchmarks/hostile_cost.py
+REFERENCE = json.dumps([{"name": "search", "arguments": "{}"}] * 100_000)
+REFERENCE_SECONDS = 0.64  # to read it with tracemalloc, on the machine that the bound is for
 MAX_BYTES = 256_000_000
 
 
@@ -40,8 +42,19 @@ def test_verdict_and_bounds(hostile: HostileInput) -> None:
 
     assert (verdict.issues[0].code if isinstance(verdict, Invalid) else None) == hostile.code
     assert len(getattr(verdict, "issues", ())) <= 8 * 32  # of 8 faulty calls, 32 each
-    assert spent < MAX_SECONDS
+    assert spent < MAX_SECONDS or spent < MAX_SECONDS * slowness()
     assert peak < MAX_BYTES
+
+
+def slowness() -> float:
+    """Return how much slower this machine is now than the one that the bound is for."""
+    tracemalloc.start()
+    try:
+        started = time.process_time()
+        json.loads(REFERENCE)
+        return (time.process_time() - started) / REFERENCE_SECONDS
+    finally:
+        tracemalloc.stop()
 
 
 CUT = {

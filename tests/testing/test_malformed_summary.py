@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,20 @@ def test_a_run_that_all_survive_is_one_line(pytester: pytest.Pytester) -> None:
     assert told[1:] == [f"{passed} malformed replies to 1 test: {passed} survived, 0 did not"]
 
 
+@pytest.mark.parametrize("causes", [1, 3])
+def test_a_cause_of_two_tools_names_them(causes: int) -> None:
+    """Where the faults of several tools fail one assertion, its line has their names."""
+    runs = [
+        replace(failed(number, kind=Harm.ACTS), tool=tool)
+        for number in range(causes)
+        for tool in ("refund", "cancel")
+    ]
+    lines = summary([(run.test, Fate.FAILED) for run in runs], causes_of(runs), "")
+    heads = [line for line in lines if line.startswith(Harm.ACTS)]
+    assert len(heads) == causes
+    assert all(line.endswith("(refund, cancel)") for line in heads)
+
+
 def failed(
     number: int,
     words: str = "Error at a.py:1",
@@ -114,7 +130,7 @@ def failed(
 ) -> FailedRun:
     """One failure of a cause with this number."""
     nodeid = f"tests/test_{number}.py::test[tool-fault_{number}]"
-    return FailedRun(nodeid, kind, str(number), words, code, f"tool/member_{number}")
+    return FailedRun(nodeid, kind, str(number), words, code, f"tool/member_{number}", "tool")
 
 
 @pytest.mark.parametrize("causes", [1, 2, 3, 40])
@@ -145,7 +161,8 @@ def test_the_worst_cause_comes_first_and_is_the_one_to_run() -> None:
         NOT_SERVED,
     ]
     assert runs[1].command in summary([("a", Fate.FAILED)], causes, "")
-    report = whole_report(causes)
+    report = whole_report(causes, datetime(2026, 1, 31, 9, 5, tzinfo=UTC))
+    assert report.startswith("run of 2026-01-31 09:05\n")
     assert all(run.command in report for run in runs)
 
 

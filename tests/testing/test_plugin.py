@@ -416,6 +416,24 @@ def test_a_test_may_skip_a_fault_that_its_app_rightly_never_requests(
     )
 
 
+def test_a_step_that_does_not_fit_its_request_fails_the_test(suite: pytest.Pytester) -> None:
+    """A test that expects the 400 of such a step has tested nothing; the failure names the step."""
+    result = run(
+        suite,
+        """
+import openai
+
+def test_it(llm):
+    llm.script({"stream": ["data: {}"]})
+    with pytest.raises(openai.BadRequestError):
+        app(llm.openai())
+""",
+        *("-n", "0"),
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*the step * was not served: it does not fit request 1 *"])
+
+
 def test_a_fault_of_an_earlier_script_was_served(suite: pytest.Pytester) -> None:
     """A test may begin a second script after the fault: it counts as survived."""
     result = run(

@@ -75,6 +75,7 @@ def tools_of_openapi(document: JSONObject, on_skip: Callable[[str], object]) -> 
     for path, found in reader.paths():
         try:
             item = reader.resolved(found)
+            _refuse_other_methods(item)
         except OpenAPIError as error:
             skipped.append(f"{path}: {error}")
             continue
@@ -101,6 +102,13 @@ def tools_of_openapi(document: JSONObject, on_skip: Callable[[str], object]) -> 
         on_skip(words)
 
     return tools
+
+
+def _refuse_other_methods(item: JSONObject) -> None:
+    """Raise OpenAPIError for a method in capitals, which OpenAPI does not know."""
+    wrong = [key for key in item if key not in _METHODS and key.lower() in _METHODS]
+    if wrong:
+        raise OpenAPIError(f"methods are written in lower case: write {wrong[0].lower()}")
 
 
 def _tool_of(reader: _Reader, method: str, path: str, item: JSONObject) -> JSONObject:
@@ -153,9 +161,10 @@ class _Reader:
         self._document = document
 
     def paths(self) -> Iterator[tuple[str, Any]]:
-        """Yield each path with its item, which may be a reference."""
+        """Yield each path with its item, which may be a reference; extensions are left out."""
         paths = self._document.get("paths")
-        yield from paths.items() if isinstance(paths, dict) else ()
+        if isinstance(paths, dict):
+            yield from ((path, item) for path, item in paths.items() if not path.startswith("x-"))
 
     def arguments(self, operation: JSONObject, shared: Any) -> JSONObject:
         """Return the schema of an operation's arguments, its references among ``$defs``.
@@ -231,15 +240,19 @@ class _Reader:
 
     def resolved(self, value: Any) -> JSONObject:
         """Follow references, which may lead to others, to an object."""
-        followed: set[str] = set()
+        followed: dict[str, None] = {}
         while isinstance(value, dict) and isinstance(reference := value.get("$ref"), str):
             if reference in followed:
                 raise OpenAPIError(f"{reference} leads to itself")
 
-            followed.add(reference)
+            followed[reference] = None
             value = self.target(reference)
 
-        return value if isinstance(value, dict) else {}
+        if not isinstance(value, dict):
+            words = next(reversed(followed), "it")
+            raise OpenAPIError(f"{words} is not an object")
+
+        return value
 
 
 def _list_of(value: Any) -> list[Any]:

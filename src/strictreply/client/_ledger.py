@@ -10,6 +10,7 @@ import errno
 import json
 import logging
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -36,6 +37,7 @@ OTHER_KEY = "<other key>"
 
 MAX_REPLY_CHARS = 4_000
 PID = "{pid}"
+_BRACED = re.compile(r"\{\w*\}")
 _API_KEYS = frozenset(
     {"error", "message", "type", "code", "param", "status", "detail", "details", "object", "id"}
     | {"model", "choices", "content", "text", "role", "output", "input", "usage", "created"}
@@ -57,7 +59,8 @@ class Ledger:
     something else, pass ``redact``: it takes the whole reply as text, with its calls as
     ``name(arguments)``, and returns the text to write.
 
-    Raises ContractError for wrong arguments, and for a folder that does not exist. Later nothing is
+    Raises ContractError for wrong arguments, for another word in braces than ``{pid}``, and for a
+    folder that does not exist. Later nothing is
     raised: each kind of failure is logged once by its type, and ``failures`` counts them all.
     """
 
@@ -363,6 +366,9 @@ def _checked(path: str | bytes) -> Path:
     file = Path(path)
     if PID in str(file.parent):
         raise ContractError("path may have {pid} only in the name of the file: move it there")
+    for braced in _BRACED.findall(file.name):
+        if braced != PID:
+            raise ContractError(f"path has {braced}, but only {PID} is replaced: leave it out")
     if not file.name or file.is_dir():
         raise ContractError(f"path is a folder: name a file in it, as in {file / 'ledger.jsonl'}")
     if not file.parent.is_dir():

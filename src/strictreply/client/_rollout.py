@@ -194,11 +194,13 @@ class _Setting:
 
         self._logged = True
         words = str(error)
+        raised: Exception | None = None
         if not isinstance(error, ContractError):
             words = f"{self.label} raised {type(error).__name__}"
+            raised = error  # the traceback says where
 
         used = "it counts as not given" if self._last is None else "the last valid value is used"
-        logger.error(printable(f"{words}; {used}"))
+        logger.error(printable(f"{words}; {used}"), exc_info=raised)
 
 
 def warn_of_misspelt_variables() -> None:

@@ -9,7 +9,7 @@ import inspect
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import partial
 from itertools import islice
 from types import UnionType
@@ -40,6 +40,7 @@ from strictreply.values._replies import A_co, Invalid, ToolCall, Verdict
 
 # the tool that carries the answer with ``answer_style="tool"`` (requirement T14)
 FINAL_ANSWER = "final_answer"
+_VALUES = (BaseModel, bool, int, float, complex, bytes, list, tuple, set, frozenset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,13 @@ class Answer(Generic[A_co]):
             raise ContractError("answer= must be str, a type or a JSON Schema, not a function")
         if isinstance(kind, Tool):
             raise ContractError("answer= must be str, a type or a JSON Schema; a tool is in tools=")
-        if isinstance(kind, BaseModel):
-            name = type(kind).__name__
-            raise ContractError(f"answer= takes the type {name} itself, not an instance of it")
+        if isinstance(kind, str):
+            raise ContractError("answer= takes the type itself, not its name as a text")
+        if isinstance(kind, _VALUES) or (is_dataclass(kind) and not isinstance(kind, type)):
+            several = "; for several, write list[…]" if isinstance(kind, list | tuple) else ""
+            raise ContractError(
+                f"answer= takes a type itself, not an instance of {type(kind).__name__}{several}"
+            )
 
         return kept_on(kind, how, partial(make, kind))
 

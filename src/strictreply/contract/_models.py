@@ -26,6 +26,7 @@ from pydantic_core import ErrorDetails, to_json
 from strictreply.contract._described import describe
 from strictreply.contract._fidelity.core_schemas import OF_EXTRAS, fidelity_of
 from strictreply.contract._fidelity.documents import JsonDocument, imports, inlined_root
+from strictreply.contract._fidelity.rebuilding import ReturnedNone
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import FOUND_CHARS, Category, Issue, pointer, pointer_tokens, quote
 from strictreply.values._limits import JSON, Extra, JSONObject, Work
@@ -152,7 +153,8 @@ class _Complaint:
             # the validator's own text if it raised, else pydantic's
             cause = detail.get("ctx", {}).get("error")
             path, value = self._locate(detail["loc"])
-            words = _text_of(cause) if isinstance(cause, Exception) else detail["msg"]
+            own = _PLAINER_WORDS.get(detail["type"], detail["msg"])
+            words = _text_of(cause) if isinstance(cause, Exception) else own
             member = _member_of(detail)
             if member:  # a name of the type, which pydantic's text leaves out
                 path = pointer(path, member)
@@ -310,6 +312,9 @@ def _branch_at(detail: ErrorDetails, value: Any, start: int) -> tuple[int | None
     return None, value
 
 
+_PLAINER_WORDS = {
+    "decimal_parsing": "must be a decimal number with a point and without other marks, as in 12.50",
+}
 _MISSING_WORDS = {
     "missing": "is required",
     "union_tag_not_found": "is required; it says which form is meant",
@@ -564,7 +569,8 @@ def instance_of(
 
     Each member of the JSON is taken by a field of the value, and nothing else is in it but declared
     defaults; with ``extra="schema"`` a type may leave out members as it is configured to. Invalid
-    has what its validators, or the type itself, refuse.
+    has what its validators, or the type itself, refuse. Raises ContractError where a validator of
+    an object ends without ``return``.
     """
     # not Python objects: so a strict model takes a date from its text, and base64 is decoded
     text = to_json(value)
@@ -573,6 +579,8 @@ def instance_of(
         made = fidelity.made(adapter.validator, text, extra)
     except ValidationError as error:
         return Invalid(check_issues(error, value, at=at, names=names, place=place))
+    except ReturnedNone as error:
+        raise ContractError(str(error)) from None
     except Exception:
         # what pydantic's own code raises is the value's fault, what the user's raises is not
         refused = fidelity.refused(text)

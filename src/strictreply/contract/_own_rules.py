@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema, to_json
 
-from strictreply.contract._fidelity.iterables import iterates, read_at_once, whole_validator
+from strictreply.contract._fidelity.rebuilding import needs_rebuilding, rebuilt, whole_validator
 from strictreply.contract._models import check_issues
 from strictreply.schema import Schema
 from strictreply.values._issues import Issue, pointer
@@ -69,8 +69,8 @@ class _Part:
             made = core_schema.definitions_schema(made, used)
 
         with suppress(SchemaError):
-            if iterates(made):  # its items would be read only on access
-                return whole_validator(read_at_once(made))
+            if needs_rebuilding(made):
+                return whole_validator(rebuilt(made))
             return SchemaValidator(made)
 
         return None

@@ -377,7 +377,7 @@ def _missed(model: ScriptedModel, fault: Step) -> str:
     """Say why a fault was not served."""
     asked = len(model.requests)
     if not asked:
-        return "the app sent no request to llm"
+        return "the app sent no request to llm, or only such that llm refused with a 400"
     if any(one.step is fault for one in model.requests):
         return "the fault does not fit the app's request, which got a 400 that says why"
     return f"the app sent {counted(asked, 'request')}, none for the step of the fault"
@@ -387,8 +387,17 @@ def untested(model: ScriptedModel, fault: Step | None = None) -> str:
     """Return why a test that passed has tested nothing; empty if it has.
 
     ``fault`` is what the test is about. None means the first step of the script, if that is a
-    fault: an app may rightly stop before a later one.
+    fault: an app may rightly stop before a later one. A step that did not fit its request was not
+    tested either, whatever the test expected of the 400.
     """
+    for asked in model.requests:
+        if asked.step is not None and not model.was_served(asked.step):
+            return (
+                f"the step {asked.step.name} was not served: it does not fit request "
+                f"{asked.number} of the app, which got a 400 that says why. "
+                "What to do: script a reply that fits the request"
+            )
+
     first = next(iter((*model.steps, model.then)))
     tested = fault if fault is not None or not isinstance(first, Fault) else first
     if tested is None or model.was_served(tested):

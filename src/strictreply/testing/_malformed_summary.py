@@ -7,6 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from strictreply.core.text import counted
@@ -22,7 +23,7 @@ KINDS: tuple[str, ...] = (*Harm, LOUD, NOT_SERVED)
 _ASSERTED = (Harm.ACTS, Harm.ACCEPTS, Harm.LEAKS)  # told by a failed assertion
 _MAX_CAUSE_LINES = 5  # of all causes together
 _MAX_WITH_PLACES = 2  # causes
-_MAX_LISTED = 3  # places of one code
+_MAX_LISTED = 3  # places of one code, tools of one cause
 _INDENT = "    "
 
 
@@ -45,13 +46,20 @@ class FailedRun:
     kind: str
     """The kind of its cause, one of :data:`KINDS`."""
     key: str
-    """Equal for failures with the same cause."""
+    """Where it was raised; equal for failures with the same cause."""
     words: str
     """The exception, and where it was raised."""
     code: str
     """The code that a strict contract reports."""
     spoiled: str
     """The place of the fault in the arguments, else the fault's name."""
+    tool: str
+    """The tool whose reply was faulty, or ``"answer"``; empty for a text."""
+
+    @property
+    def cause(self) -> tuple[str, ...]:
+        """Equal for failures that one change would fix."""
+        return self.kind, self.key, self.test
 
     @property
     def test(self) -> str:
@@ -66,9 +74,9 @@ class FailedRun:
 
 def causes_of(failed: Iterable[FailedRun]) -> list[list[FailedRun]]:
     """Group failures that one change would fix, the most harmful first."""
-    found: dict[tuple[str, str, str], list[FailedRun]] = {}
+    found: dict[tuple[str, ...], list[FailedRun]] = {}
     for run in failed:
-        found.setdefault((run.kind, run.key, run.test), []).append(run)
+        found.setdefault(run.cause, []).append(run)
 
     return sorted(found.values(), key=lambda runs: KINDS.index(runs[0].kind))
 
@@ -119,7 +127,7 @@ def _head(runs: Sequence[FailedRun]) -> str:
     """Say on a line what the app did, for how many replies, and of which test if that has room."""
     first = runs[0]
     begin = f"{first.kind}: {first.words}; "
-    whole = f"{begin}{len(runs)} of {_short_name(first)}"
+    whole = f"{begin}{len(runs)} of {_short_name(first)}{_tools_of(runs)}"
     return whole if len(whole) <= WIDTH else _cut(f"{begin}{len(runs)} replies", WIDTH)
 
 
@@ -155,9 +163,9 @@ def _in_short(causes: Sequence[Sequence[FailedRun]]) -> Iterator[str]:
             continue
 
         # where an assertion of the test failed says less than the codes
-        rest = f"; {len(runs)} of {_short_name(first)}"
+        rest = f"; {len(runs)} of {_short_name(first)}{_tools_of(runs)}"
         if is_one_test or len(rest) > WIDTH // 2:
-            rest = f"; {len(runs)}"
+            rest = f"; {len(runs)}{_tools_of(runs)}"
         if first.kind not in _ASSERTED:
             rest += f": {first.words}"
 
@@ -231,6 +239,14 @@ def _short_name(run: FailedRun) -> str:
     return run.test.rpartition("::")[2]
 
 
+def _tools_of(runs: Iterable[FailedRun]) -> str:
+    """List the tools in brackets if there are several: one assertion may see the faults of all."""
+    tools = [*dict.fromkeys(run.tool for run in runs if run.tool)]
+    shown = tools[:_MAX_LISTED]
+    more = ["…"] if len(tools) > _MAX_LISTED else []
+    return f" ({', '.join([*shown, *more])})" if tools[1:] else ""
+
+
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 2]} …"
 
@@ -243,14 +259,18 @@ def _by_code(runs: Iterable[FailedRun]) -> dict[str, dict[str, None]]:
     return codes
 
 
-def whole_report(causes: Iterable[Sequence[FailedRun]]) -> str:
-    """Write every failure by cause and code, each with the command that runs it again."""
-    return "".join(f"{line}\n" for runs in causes for line in _whole(runs))
+def whole_report(causes: Iterable[Sequence[FailedRun]], at: datetime) -> str:
+    """Write every failure by cause and code, each with the command that runs it again.
+
+    The first line has the time of the run, because the file stays when a later run is green.
+    """
+    lines = (line for runs in causes for line in _whole(runs))
+    return "".join(f"{line}\n" for line in (f"run of {at:%Y-%m-%d %H:%M}", "", *lines))
 
 
 def _whole(runs: Sequence[FailedRun]) -> Iterator[str]:
     first = runs[0]
-    yield f"{first.kind}: {first.words}; {len(runs)} of {first.test}"
+    yield f"{first.kind}: {first.words}; {len(runs)} of {first.test}{_tools_of(runs)}"
     for code in _by_code(runs):
         yield f"    {code}"
         yield from (f"        {run.command}" for run in runs if run.code == code)

@@ -56,7 +56,11 @@ def calls(*steps: Step) -> Step:
             case {"choices": [{"message": {"tool_calls": called}}]} if not isinstance(step, Fault):
                 made += [(one["function"]["name"], one["function"]["arguments"]) for one in called]
             case _:
-                raise ValueError(f"ok.calls() takes steps made by ok.call, not {step.name}")
+                raise ValueError(
+                    f"ok.calls() takes steps made by ok.call, not {step.name}: for a bad call "
+                    "beside a good one, take faults.unknown_tool_beside_good_call, or give the "
+                    "whole reply as {'body': {…}}"
+                )
 
     if not made:
         raise ValueError("ok.calls() takes at least one step made by ok.call")

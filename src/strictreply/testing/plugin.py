@@ -7,6 +7,7 @@ run where strictreply is installed, so nothing heavy is imported before a fixtur
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,14 @@ import pytest
 
 if TYPE_CHECKING:
     from strictreply.testing._malformed import Malformed
-    from strictreply.testing._malformed_summary import Fate
+    from strictreply.testing._malformed_summary import FailedRun, Fate
     from strictreply.testing._scripts import ScriptedModel
     from strictreply.testing._server import LoopbackServer
 
 MARK = "malformed"
 _SCRIPT = "llm_script"
 # The attributes of a test's report that xdist transfers, as texts: the test, with "served" or an
-# empty text; and for a failure the cause's kind, key and words, the code and the place.
+# empty text; and for a failure the members of a FailedRun after the test's name.
 _RAN = "strictreply_ran"
 _FOUND = "strictreply_found"
 _USED: pytest.StashKey[Any] = pytest.StashKey()
@@ -175,7 +176,7 @@ def pytest_runtest_makereport(
 
         if script is not None:
             found = [str(cause.kind), cause.key, cause.words]
-            vars(report)[_FOUND] = [*found, script.fault.code, script.spoiled]
+            vars(report)[_FOUND] = [*found, script.fault.code, script.spoiled, script.tool]
 
     return report
 
@@ -207,7 +208,7 @@ class _Summary:
         self._merges = config.getoption("malformed") == "causes"
         self._ran: list[tuple[str, Fate]] = []
         self._found: dict[str, list[str]] = {}
-        self._first: dict[tuple[str, ...], str] = {}
+        self._first: dict[tuple[str, ...], FailedRun] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
@@ -217,16 +218,16 @@ class _Summary:
             self._ran.append((ran[0], _fate_of(report, ran[1])))
 
         if report.failed and (found := vars(report).get(_FOUND)):
-            self._found[report.nodeid] = found
-            kind, key, _, _, spoiled = found
-            cause = (kind, key, report.nodeid.partition("[")[0])
-            first = self._first.get(cause)
-            self._first.setdefault(cause, spoiled)
+            from strictreply.testing._malformed_summary import FailedRun  # noqa: PLC0415
 
-            if self._merges and first is not None:
+            self._found[report.nodeid] = found
+            run = FailedRun(report.nodeid, *found)
+            first = self._first.setdefault(run.cause, run)
+
+            if self._merges and first is not run:
                 path, line, _ = report.location
                 report.outcome = "skipped"
-                words = f"the same cause as for {first}: {kind}"
+                words = f"the same cause as for {first.spoiled}: {run.kind}"
                 report.longrepr = (path, (line or 0) + 1, words)
                 report.sections.clear()
 
@@ -257,7 +258,10 @@ class _Summary:
 
         causes = causes_of(FailedRun(nodeid, *found) for nodeid, found in self._found.items())
         # for one failure the summary is complete, and running it again keeps the earlier report
-        report = self._written(whole_report(causes)) if len(self._found) > 1 else ""
+        report = ""
+        if len(self._found) > 1:
+            now = datetime.now(UTC).astimezone()
+            report = self._written(whole_report(causes, now))
 
         terminalreporter.section("malformed replies")
         for line in summary(self._ran, causes, report):

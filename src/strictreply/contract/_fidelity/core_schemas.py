@@ -25,8 +25,8 @@ from pydantic_core import (
 
 from strictreply.contract._fidelity.comparing import UNSEEN, Comparer, Comparison, Risk
 from strictreply.contract._fidelity.documents import is_loose
-from strictreply.contract._fidelity.iterables import iterates, read_at_once, whole_validator
 from strictreply.contract._fidelity.reader import SchemaReader
+from strictreply.contract._fidelity.rebuilding import needs_rebuilding, rebuilt, whole_validator
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._explaining import rule_issue
 from strictreply.schema._heavy import BUILT
@@ -57,17 +57,18 @@ class Fidelity:
     """When to compare a value."""
     is_closing: bool = False
     """Whether pydantic must reject unknown members, in order to choose the right branch."""
-    at_once: SchemaValidator | None = None
-    """A validator that reads items immediately instead of lazily; None if not needed."""
+    rebuilt: SchemaValidator | None = None
+    """The type's validator in a form that does not mislead; None if its own does not."""
 
     def made(self, validator: Any, text: bytes, extra: Extra) -> object:
         """Return the result of a validator for JSON.
 
         With ``extra="schema"`` members are dropped if no branch accepts them all. An iterable is
-        read immediately, so that nothing is rejected later, in the user's code.
+        read immediately, so that nothing is rejected later, in the user's code. Raises ReturnedNone
+        where a user's validator of an object ends without ``return``.
         """
-        if self.at_once is not None and validator is not self.probe:
-            validator = self.at_once
+        if self.rebuilt is not None and validator is not self.probe:
+            validator = self.rebuilt
         if not self.is_closing:
             return validator.validate_json(text)
 
@@ -156,8 +157,8 @@ def fidelity_of(adapter: TypeAdapter[object]) -> Fidelity:
                 is_closing = KNOWS_EXTRA and reader.is_closing
                 known = Fidelity(part, validator, reader.risk, is_closing)
 
-        if iterates(adapter.core_schema):
-            known = replace(known, at_once=whole_validator(read_at_once(adapter.core_schema)))
+        if needs_rebuilding(adapter.core_schema):
+            known = replace(known, rebuilt=whole_validator(rebuilt(adapter.core_schema)))
 
         _KNOWN[adapter] = known
 
