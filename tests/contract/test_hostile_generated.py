@@ -18,9 +18,20 @@ from support.hostile_inputs import INPUTS, HostileInput
 from support.openai_shapes import call, completion, message
 
 MAX_SECONDS = 2.0  # guards against hangs only; the figures are in benchmarks/hostile_cost.py
-REFERENCE = json.dumps([{"name": "search", "arguments": "{}"}] * 100_000)
-REFERENCE_SECONDS = 0.64  # to read it with tracemalloc, on the machine that the bound is for
+TRIES = 3  # other programs on the machine may make a try slower, and none faster
 MAX_BYTES = 256_000_000
+
+
+def checked(contract: Contract[Any], reply: Any) -> tuple[Valid[Any] | Invalid, float, int]:
+    """Return a verdict with the seconds of CPU time and the most bytes that it took."""
+    tracemalloc.start()  # makes it several times as slow
+    try:
+        started = time.process_time()
+        verdict = contract.check(reply)
+        spent = time.process_time() - started
+        return verdict, spent, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.one_lane
@@ -30,31 +41,15 @@ def test_verdict_and_bounds(hostile: HostileInput) -> None:
     memory.
     """
     reply = hostile.make()
-    tracemalloc.start()  # makes it several times as slow
-
-    try:
-        started = time.process_time()
-        verdict = hostile.contract.check(reply)
-        spent = time.process_time() - started
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    verdict, spent, peak = checked(hostile.contract, reply)
+    for _ in range(TRIES - 1):
+        if spent >= MAX_SECONDS:
+            verdict, spent, peak = checked(hostile.contract, reply)
 
     assert (verdict.issues[0].code if isinstance(verdict, Invalid) else None) == hostile.code
     assert len(getattr(verdict, "issues", ())) <= 8 * 32  # of 8 faulty calls, 32 each
-    assert spent < MAX_SECONDS or spent < MAX_SECONDS * slowness()
+    assert spent < MAX_SECONDS
     assert peak < MAX_BYTES
-
-
-def slowness() -> float:
-    """Return how much slower this machine is now than the one that the bound is for."""
-    tracemalloc.start()
-    try:
-        started = time.process_time()
-        json.loads(REFERENCE)
-        return (time.process_time() - started) / REFERENCE_SECONDS
-    finally:
-        tracemalloc.stop()
 
 
 CUT = {
