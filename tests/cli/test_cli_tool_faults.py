@@ -244,7 +244,6 @@ BAD_PATHS: dict[str, Any] = {
     "in another file": {"$ref": "other.json#/x"},
     "a reference to a text": {"$ref": "#/openapi"},
     "a list": [],
-    "a method in capitals": {"GET": {"responses": {}}},
 }
 
 
@@ -255,6 +254,23 @@ def test_a_path_that_cannot_be_read_is_left_out(item: Any) -> None:
     tools = tools_of_openapi(document({"/x": item}), told.append)
     assert len(tools) == 1
     assert [words.partition(": ")[0] for words in told] == ["/x"]
+
+
+def test_a_method_in_capitals_is_left_out() -> None:
+    """It is named with the reason; the other methods of the path are tools."""
+    told: list[str] = []
+    item: Any = {"get": {"operationId": "read"}, "POST": {"operationId": "write"}}
+    tools = tools_of_openapi(alone(item), told.append)
+    assert [tool["function"]["name"] for tool in tools] == ["read"]
+    assert [words.partition(": ")[0] for words in told] == ["POST /x"]
+
+
+def test_a_body_of_any_value_is_an_argument() -> None:
+    """The schema ``true`` is one of JSON Schema, also behind a reference."""
+    body = body_of({"$ref": "#/components/schemas/Any"})
+    one = {**alone({"post": {"requestBody": body}}), "components": {"schemas": {"Any": True}}}
+    [tool] = tools_of_openapi(one, unexpected)
+    assert list(tool["function"]["parameters"]["properties"]) == ["body"]
 
 
 def test_an_extension_among_the_paths_is_no_path() -> None:

@@ -77,6 +77,14 @@ def test_a_flag_without_a_good_value_counts_as_not_given(
     assert requests(**rollout) == expected
 
 
+@pytest.mark.parametrize("given", [True, "*", ["*"], 1, b"refund"])
+def test_what_names_no_tool_is_refused_with_the_way_to_enforce_all(given: Any) -> None:
+    """The error says what was given, and how everything is enforced."""
+    with pytest.raises(sr.ContractError) as caught:
+        sr.wrap(Server(GOOD).client(), enforce=given)
+    assert 'mode="enforce"' in str(caught.value)
+
+
 @pytest.mark.parametrize(("mode", "is_sent"), [("observe", False), ("enforce", True)])
 def test_declared_tools_are_sent_when_everything_is_enforced(mode: Any, is_sent: bool) -> None:
     """While a client observes, a request goes out as the program makes it."""
@@ -145,7 +153,9 @@ def test_a_wrong_flag_keeps_the_last_known_one(
         client.chat.completions.create(**ASK)
 
     assert len(server.requests) == 3
-    assert [record.exc_info is not None for record in caplog.records] == [wrong == "raise"]
+    place = [f"{__file__}:" in record.getMessage() for record in caplog.records]
+    assert place == [wrong == "raise"]
+    assert "no flags" not in caplog.text
 
 
 @pytest.mark.parametrize(

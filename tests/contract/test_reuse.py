@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, create_model, field_validator
 from typing_extensions import TypedDict
 
-from strictreply import Tool
+from strictreply import Contract, Tool
 from strictreply.contract._models import BYTES_OF_CHAR, KEPT_BYTES, KEPT_REQUESTS, ByText, kept_on
 from strictreply.core import Answer
 from strictreply.core.tools import tools_of
+from support.openai_shapes import message
 
 KEPT_CHARS = KEPT_BYTES // BYTES_OF_CHAR
 
@@ -149,6 +150,33 @@ def test_what_is_kept_dies_with_its_owner(make: Callable[[], Any]) -> None:
     del owner
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.parametrize(
+    "text", ['{"price": 1.5}', '{"price": "x"}', '{"price": 9007199254740993}']
+)
+def test_what_a_check_needs_dies_with_the_type(text: str) -> None:
+    """A type that a reply was checked against is freed, also if its values had to be compared or
+    its own rules were asked.
+    """
+
+    class Priced(BaseModel):
+        """A price with a rule of its own."""
+
+        price: float
+
+        @field_validator("price")
+        @classmethod
+        def _is_positive(cls, price: float) -> float:
+            assert price > 0
+            return price
+
+    told = weakref.ref(Priced)
+    Contract(answer=Priced).check(message(text))
+
+    del Priced
+    gc.collect()
+    assert told() is None
 
 
 def test_a_copy_of_the_attributes_is_not_taken_for_the_owner() -> None:

@@ -6,7 +6,6 @@ import datetime as dt
 import enum
 from collections.abc import Callable
 from decimal import Decimal
-from types import GenericAlias
 from typing import Annotated, Any
 
 import pytest
@@ -29,7 +28,7 @@ from pydantic import (
     model_validator,
 )
 
-from strictreply import ContractError, Invalid, Tool
+from strictreply import Invalid, Tool
 from strictreply.contract._models import instance_of
 from strictreply.core import JSON
 from support.fidelity.typed_samples import CODE, HUGE, Inner, judge, places
@@ -229,54 +228,3 @@ def test_unions_by_a_function() -> None:
     ]
     assert places(judge(kind, HUGE)) == [(CODE, "")]
     assert judge(kind, "a") == "a"
-
-
-def _line_with(mode: Any, function: Any) -> Any:
-    """Make a model with one validator of the whole."""
-    own: Any = model_validator(mode=mode)
-    return create_model("Line", number=(int, ...), __validators__={"own": own(function)})
-
-
-def _after(self: Any) -> Any:
-    """Check, and forget to return."""
-    assert self.number
-
-
-def _before(_: Any, data: Any) -> Any:
-    """Look, and forget to return."""
-    assert data
-
-
-def _wrapped(_: Any, data: Any, handler: Callable[[Any], Any]) -> Any:
-    """Hand on, and forget to return."""
-    handler(data)
-
-
-FORGETFUL: dict[str, Any] = {
-    "after": _after,
-    "before": classmethod(_before),
-    "wrap": classmethod(_wrapped),
-}
-
-
-@pytest.mark.parametrize("mode", FORGETFUL)
-@pytest.mark.parametrize("is_nested", [False, True], ids=["itself", "in a list"])
-def test_a_validator_that_forgets_to_return_is_named(mode: str, *, is_nested: bool) -> None:
-    """A validator of an object that returns None is the program's fault, wherever the object is.
-
-    It is neither the model's fault, which a retry could mend, nor an answer.
-    """
-    line = _line_with(mode, FORGETFUL[mode])
-    kind: Any = GenericAlias(list, (line,)) if is_nested else line
-    value: JSON = [{"number": 1}] if is_nested else {"number": 1}
-
-    with pytest.raises(ContractError, match=f"_{mode}"):
-        instance_of(TypeAdapter(kind), value, at="", names={"number"})
-
-
-@pytest.mark.parametrize("value", [None, {"number": 1}])
-def test_a_validator_may_make_null_of_null(value: JSON) -> None:
-    """A validator that gets null and returns it is left alone, and so is one that returns."""
-    kind: Any = _line_with("before", classmethod(lambda _, data: data))
-    made = instance_of(TypeAdapter(kind | None), value, at="", names={"number"})
-    assert (made is None) == (value is None)

@@ -108,18 +108,22 @@ def test_a_run_that_all_survive_is_one_line(pytester: pytest.Pytester) -> None:
     assert told[1:] == [f"{passed} malformed replies to 1 test: {passed} survived, 0 did not"]
 
 
-@pytest.mark.parametrize("causes", [1, 3])
-def test_a_cause_of_two_tools_names_them(causes: int) -> None:
-    """Where the faults of several tools fail one assertion, its line has their names."""
-    runs = [
-        replace(failed(number, kind=Harm.ACTS), tool=tool)
-        for number in range(causes)
-        for tool in ("refund", "cancel")
-    ]
-    lines = summary([(run.test, Fate.FAILED) for run in runs], causes_of(runs), "")
+@pytest.mark.parametrize("tests", [1, 2])
+@pytest.mark.parametrize("name", ["refund", "refund_an_order_of_a_customer"])
+def test_bugs_of_two_tools_are_two_causes(tests: int, name: str) -> None:
+    """Where the faults of two tools fail one assertion, each tool is a cause, and its line says so;
+    an exception of the app at one place is one cause for all tools.
+    """
+    tools = (name, "cancel")
+    asserted = [failed(number, kind=Harm.ACTS) for number in range(tests) for _ in tools]
+    runs = [replace(run, tool=tool) for run, tool in zip(asserted, tools * tests, strict=True)]
+    crashed = [replace(failed(9), tool=tool) for tool in tools]
+    causes = causes_of([*runs, *crashed])
+    assert len(causes) == 2 * tests + 1
+
+    lines = summary([(run.test, Fate.FAILED) for run in runs], causes, "")
     heads = [line for line in lines if line.startswith(Harm.ACTS)]
-    assert len(heads) == causes
-    assert all(line.endswith("(refund, cancel)") for line in heads)
+    assert [line.rpartition("(")[2] for line in heads] == [f"{tool})" for tool in tools] * tests
 
 
 def failed(

@@ -75,11 +75,11 @@ def tools_of_openapi(document: JSONObject, on_skip: Callable[[str], object]) -> 
     for path, found in reader.paths():
         try:
             item = reader.resolved(found)
-            _refuse_other_methods(item)
         except OpenAPIError as error:
             skipped.append(f"{path}: {error}")
             continue
 
+        skipped += _misspelt_methods(path, item)
         for method in _METHODS:
             if item.get(method) is None:
                 continue
@@ -104,11 +104,11 @@ def tools_of_openapi(document: JSONObject, on_skip: Callable[[str], object]) -> 
     return tools
 
 
-def _refuse_other_methods(item: JSONObject) -> None:
-    """Raise OpenAPIError for a method in capitals, which OpenAPI does not know."""
-    wrong = [key for key in item if key not in _METHODS and key.lower() in _METHODS]
-    if wrong:
-        raise OpenAPIError(f"methods are written in lower case: write {wrong[0].lower()}")
+def _misspelt_methods(path: str, item: JSONObject) -> Iterator[str]:
+    """Yield why each method with capitals is left out: OpenAPI does not know it."""
+    for key in item:
+        if key not in _METHODS and key.lower() in _METHODS:
+            yield f"{key} {path}: methods are written in lower case: write {key.lower()}"
 
 
 def _tool_of(reader: _Reader, method: str, path: str, item: JSONObject) -> JSONObject:
@@ -199,7 +199,7 @@ class _Reader:
 
     def _add_body(self, arguments: JSONObject, body: JSONObject, schemas: _Schemas) -> None:
         given = _schema_of(body)
-        plain = schemas.read(self.resolved(given)) if isinstance(given, dict) else given
+        plain = schemas.read(self.followed(given))
         members = plain.get("properties") if isinstance(plain, dict) else None
 
         is_plain = isinstance(plain, dict) and _PLAIN.issuperset(plain) and bool(members)
@@ -239,18 +239,23 @@ class _Reader:
         return found
 
     def resolved(self, value: Any) -> JSONObject:
-        """Follow references, which may lead to others, to an object."""
-        followed: dict[str, None] = {}
+        """Follow references, which may lead to others, to an object; else raise OpenAPIError."""
+        found = self.followed(value)
+        if not isinstance(found, dict):
+            named = value.get("$ref", "it") if isinstance(value, dict) else "it"
+            raise OpenAPIError(f"{named} is not an object")
+
+        return found
+
+    def followed(self, value: Any) -> Any:
+        """Follow references, which may lead to others, to any value."""
+        followed: set[str] = set()
         while isinstance(value, dict) and isinstance(reference := value.get("$ref"), str):
             if reference in followed:
                 raise OpenAPIError(f"{reference} leads to itself")
 
-            followed[reference] = None
+            followed.add(reference)
             value = self.target(reference)
-
-        if not isinstance(value, dict):
-            words = next(reversed(followed), "it")
-            raise OpenAPIError(f"{words} is not an object")
 
         return value
 

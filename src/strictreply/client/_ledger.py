@@ -37,7 +37,8 @@ OTHER_KEY = "<other key>"
 
 MAX_REPLY_CHARS = 4_000
 PID = "{pid}"
-_BRACED = re.compile(r"\{\w*\}")
+# what looks like a field to fill in; other braces are part of a name
+_BRACED = re.compile(r"\{[A-Za-z_]\w*\}|\{[^{}]*[Pp][Ii][Dd][^{}]*\}")
 _API_KEYS = frozenset(
     {"error", "message", "type", "code", "param", "status", "detail", "details", "object", "id"}
     | {"model", "choices", "content", "text", "role", "output", "input", "usage", "created"}

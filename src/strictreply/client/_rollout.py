@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from traceback import extract_tb
 from typing import Any, TypeAlias, get_args
 
 from strictreply.contract._tool import must_be_awaited
@@ -27,6 +28,9 @@ GivenShare: TypeAlias = float | Callable[[], float] | None
 
 PREFIX = "STRICTREPLY_"
 """How the name of each environment variable of strictreply begins."""
+
+_BEGINNINGS = (PREFIX, "STRICT_REPLY_")
+"""The same with its usual misspelling."""
 
 _VARIABLES = ("MODE", "ENFORCE", "OBSERVE", "LEDGER", "CONTRACT", "MAX_LOOP_COUNT")
 """The rest of their names."""
@@ -194,25 +198,30 @@ class _Setting:
 
         self._logged = True
         words = str(error)
-        raised: Exception | None = None
         if not isinstance(error, ContractError):
             words = f"{self.label} raised {type(error).__name__}"
-            raised = error  # the traceback says where
+            # the place, and not the words, which may have a secret of the flag service
+            for frame in extract_tb(error.__traceback__)[-1:]:
+                words += f" at {frame.filename}:{frame.lineno}"
 
         used = "it counts as not given" if self._last is None else "the last valid value is used"
-        logger.error(printable(f"{words}; {used}"), exc_info=raised)
+        logger.error(printable(f"{words}; {used}"))
 
 
 def warn_of_misspelt_variables() -> None:
     """Log once each variable whose name resembles the name of a variable that is read."""
     for name in os.environ:
-        if name.upper().startswith(PREFIX):
+        if name.upper().startswith(_BEGINNINGS):
             _warn_of(name)
 
 
 @cache
 def _warn_of(name: str) -> None:
-    near = get_close_matches(name.upper().removeprefix(PREFIX), _VARIABLES, 1, _NEAR)
+    rest = name.upper()
+    for beginning in _BEGINNINGS:
+        rest = rest.removeprefix(beginning)
+
+    near = get_close_matches(rest, _VARIABLES, 1, _NEAR)
     if near and name.removeprefix(PREFIX) not in _VARIABLES:
         logger.warning(
             "strictreply does not read the environment variable %s; did you mean %s?",
@@ -247,10 +256,11 @@ def _tools_of(given: object, name: str = "enforce") -> frozenset[str]:
     if isinstance(listed, Iterable) and not isinstance(listed, bytes):
         names = list(listed)
 
-    if not all(isinstance(one, str) for one in names):
+    if not all(isinstance(one, str) for one in names) or "*" in names:
+        shown = _shown(given) if isinstance(given, bool | str | int) else _shown_items(names)
         raise ContractError(
             f'{name} must be names of tools, as in enforce={{"refund"}}, or a function that '
-            f"returns them, not {_shown_items(names)}"
+            f'returns them, not {shown}; to enforce all tools, pass mode="enforce" and no enforce='
         )
 
     found = frozenset(one.strip() for one in names if one.strip())
@@ -277,6 +287,9 @@ def _share_of(given: object, name: str) -> float:
 
 
 def _shown_items(names: list[Any]) -> str:
+    if "*" in names:
+        return "'*'"
+
     wrong = next(one for one in names if not isinstance(one, str))
     return "nothing" if wrong is None else f"a list with a {type(wrong).__name__} in it"
 

@@ -40,7 +40,7 @@ from strictreply.values._replies import A_co, Invalid, ToolCall, Verdict
 
 # the tool that carries the answer with ``answer_style="tool"`` (requirement T14)
 FINAL_ANSWER = "final_answer"
-_VALUES = (BaseModel, bool, int, float, complex, bytes, list, tuple, set, frozenset)
+_VALUES = (bool, int, float, complex, bytes, list, tuple, set, frozenset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,11 @@ class Answer(Generic[A_co]):
             raise ContractError("answer= must be str, a type or a JSON Schema, not a function")
         if isinstance(kind, Tool):
             raise ContractError("answer= must be str, a type or a JSON Schema; a tool is in tools=")
-        if isinstance(kind, str):
-            raise ContractError("answer= takes the type itself, not its name as a text")
-        if isinstance(kind, _VALUES) or (is_dataclass(kind) and not isinstance(kind, type)):
+        if _is_instance(kind):
+            name = type(kind).__name__
             several = "; for several, write list[…]" if isinstance(kind, list | tuple) else ""
             raise ContractError(
-                f"answer= takes a type itself, not an instance of {type(kind).__name__}{several}"
+                f"answer= takes the type {name} itself, not an instance of it{several}"
             )
 
         return kept_on(kind, how, partial(make, kind))
@@ -185,8 +184,20 @@ class Answer(Generic[A_co]):
 
 
 _DESCRIBED: ByText[Answer[Any]] = ByText()
+
+
 # By the name of a member in JSON: its attribute, its type, and its reader; the reader is None if
 # reading needs the whole object.
+def _is_instance(kind: object) -> bool:
+    """Return whether a value was given in place of its type."""
+    if isinstance(kind, BaseModel):
+        return True
+    if hasattr(kind, "__get_pydantic_core_schema__"):  # an object that describes a type
+        return False
+
+    return isinstance(kind, _VALUES) or (is_dataclass(kind) and not isinstance(kind, type))
+
+
 _Members = dict[str, tuple[str, Any, "TypeAdapter[Any] | None"]]
 
 

@@ -53,6 +53,7 @@ _SCHEMA_WORDS = (
     "oneOf",
     "allOf",
 )
+_ANTHROPICS = "input_schema"
 _OPENAIS = frozenset({"function", "parameters"})
 _NEAR = 0.81  # the similarity of a misspelling; ``x-name`` is just below it
 
@@ -266,12 +267,15 @@ def _refuse_misspelt(
         if not isinstance(key, str) or key.startswith("x-"):
             continue
 
-        meant = ["parameters"]
-        if key not in foreign:
-            meant = get_close_matches(key.lower(), known, 1, _NEAR)
+        if key in _OTHER_WORDS & foreign:
+            meant = [known["parameters"]]
+        elif key in foreign:  # it holds a schema
+            meant = get_close_matches(key, [_ANTHROPICS], 1, _NEAR) or [known["parameters"]]
+        else:
+            meant = [known[name] for name in get_close_matches(key.lower(), known, 1, _NEAR)]
 
         if meant:
-            words = f"a tool definition has no such member; did you mean {known[meant[0]]}?"
+            words = f"a tool definition has no such member; did you mean {meant[0]}?"
             raise ContractError(words, path=pointer(at, key))
 
 

@@ -26,7 +26,7 @@ from pydantic_core import ErrorDetails, to_json
 from strictreply.contract._described import describe
 from strictreply.contract._fidelity.core_schemas import OF_EXTRAS, fidelity_of
 from strictreply.contract._fidelity.documents import JsonDocument, imports, inlined_root
-from strictreply.contract._fidelity.rebuilding import ReturnedNone
+from strictreply.contract._forgotten_returns import refuse_forgotten_returns
 from strictreply.values._errors import ContractError
 from strictreply.values._issues import FOUND_CHARS, Category, Issue, pointer, pointer_tokens, quote
 from strictreply.values._limits import JSON, Extra, JSONObject, Work
@@ -313,7 +313,7 @@ def _branch_at(detail: ErrorDetails, value: Any, start: int) -> tuple[int | None
 
 
 _PLAINER_WORDS = {
-    "decimal_parsing": "must be a decimal number with a point and without other marks, as in 12.50",
+    "decimal_parsing": "must be a decimal number: digits, and a point before decimals, as in 12.5",
 }
 _MISSING_WORDS = {
     "missing": "is required",
@@ -536,8 +536,8 @@ def adapter_of(kind: Any, name: str) -> Adapter:
 def document_of(adapter: Adapter, name: str) -> JSONObject:
     """Return the JSON Schema of a type; its root is never a reference.
 
-    Raises ContractError, which says ``name``, when the type has none, and when it would import
-    what the model names.
+    Raises ContractError, which says ``name``, when the type has none, when it would import what the
+    model names, and when a validator of a model in it ends without ``return``.
     """
     try:
         document = adapter.json_schema(schema_generator=JsonDocument)
@@ -550,6 +550,7 @@ def document_of(adapter: Adapter, name: str) -> JSONObject:
             "list the allowed names in a Literal or an Enum"
         )
 
+    refuse_forgotten_returns(adapter.core_schema, name)
     document = inlined_root(document)
     describe(document, adapter)
     return document
@@ -569,8 +570,7 @@ def instance_of(
 
     Each member of the JSON is taken by a field of the value, and nothing else is in it but declared
     defaults; with ``extra="schema"`` a type may leave out members as it is configured to. Invalid
-    has what its validators, or the type itself, refuse. Raises ContractError where a validator of
-    an object ends without ``return``.
+    has what its validators, or the type itself, refuse.
     """
     # not Python objects: so a strict model takes a date from its text, and base64 is decoded
     text = to_json(value)
@@ -579,8 +579,6 @@ def instance_of(
         made = fidelity.made(adapter.validator, text, extra)
     except ValidationError as error:
         return Invalid(check_issues(error, value, at=at, names=names, place=place))
-    except ReturnedNone as error:
-        raise ContractError(str(error)) from None
     except Exception:
         # what pydantic's own code raises is the value's fault, what the user's raises is not
         refused = fidelity.refused(text)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema, to_json
 
-from strictreply.contract._fidelity.rebuilding import needs_rebuilding, rebuilt, whole_validator
+from strictreply.contract._beside import kept_beside
+from strictreply.contract._fidelity.iterables import iterates, read_at_once, whole_validator
 from strictreply.contract._models import check_issues
 from strictreply.schema import Schema
 from strictreply.values._issues import Issue, pointer
@@ -69,8 +69,8 @@ class _Part:
             made = core_schema.definitions_schema(made, used)
 
         with suppress(SchemaError):
-            if needs_rebuilding(made):
-                return whole_validator(rebuilt(made))
+            if iterates(made):  # its items would be read only on access
+                return whole_validator(read_at_once(made))
             return SchemaValidator(made)
 
         return None
@@ -185,20 +185,21 @@ def _stands_alone(schema: _Node) -> bool:
 
 
 _ANY: _Node = {"type": "any"}
-_KNOWN: WeakKeyDictionary[TypeAdapter[Any], _Part] = WeakKeyDictionary()
 
 
 def _part_of(adapter: TypeAdapter[object]) -> _Part:
-    if adapter not in _KNOWN:
-        schema: Any = adapter.core_schema
-        reader = _Reader()
-        if schema["type"] == "definitions":
-            reader.definitions = list(schema["definitions"])
-            schema = schema["schema"]
+    """Return the whole of an adapter's type, which is kept on the adapter."""
+    return kept_beside(adapter, "part", partial(_read_part, adapter))
 
-        _KNOWN[adapter] = reader.part(schema)
 
-    return _KNOWN[adapter]
+def _read_part(adapter: TypeAdapter[object]) -> _Part:
+    schema: Any = adapter.core_schema
+    reader = _Reader()
+    if schema["type"] == "definitions":
+        reader.definitions = list(schema["definitions"])
+        schema = schema["schema"]
+
+    return reader.part(schema)
 
 
 def own_issues(

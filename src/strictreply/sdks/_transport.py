@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import attrgetter, is_
-from types import MethodType
+from types import MethodType, ModuleType
 from typing import Any
 
 from strictreply.sdks._bounds import stand_in
@@ -375,6 +375,10 @@ def _instead_of_client(client: object, wire: Wire) -> str:
         return "; pass the name of a model to the call: reply(model=…)"
     if isinstance(client, type):
         return f"; this is the class {client.__name__}: pass {client.__name__}()"
+    if isinstance(client, ModuleType):
+        return f"; this is the module {client.__name__}: pass a client that you make with it"
+    if callable(getattr(client, "create", None)):
+        return "; this is a part of a client: pass the client itself"
 
     for path, door in sdk_for(client).doors.items():
         other = door.wire

@@ -387,16 +387,16 @@ def untested(model: ScriptedModel, fault: Step | None = None) -> str:
     """Return why a test that passed has tested nothing; empty if it has.
 
     ``fault`` is what the test is about. None means the first step of the script, if that is a
-    fault: an app may rightly stop before a later one. A step that did not fit its request was not
+    fault: an app may rightly stop before a later one. If no step fitted its request, nothing was
     tested either, whatever the test expected of the 400.
     """
-    for asked in model.requests:
-        if asked.step is not None and not model.was_served(asked.step):
-            return (
-                f"the step {asked.step.name} was not served: it does not fit request "
-                f"{asked.number} of the app, which got a 400 that says why. "
-                "What to do: script a reply that fits the request"
-            )
+    asked_for = [one.step for one in model.requests if one.step is not None]
+    if asked_for and not any(map(model.was_served, asked_for)):
+        return (
+            f"the step {asked_for[0].name} was not served: it does not fit request 1 of the app, "
+            "which got a 400 that says why; nothing was tested. "
+            "What to do: script a reply that fits the request"
+        )
 
     first = next(iter((*model.steps, model.then)))
     tested = fault if fault is not None or not isinstance(first, Fault) else first

@@ -23,7 +23,7 @@ KINDS: tuple[str, ...] = (*Harm, LOUD, NOT_SERVED)
 _ASSERTED = (Harm.ACTS, Harm.ACCEPTS, Harm.LEAKS)  # told by a failed assertion
 _MAX_CAUSE_LINES = 5  # of all causes together
 _MAX_WITH_PLACES = 2  # causes
-_MAX_LISTED = 3  # places of one code, tools of one cause
+_MAX_LISTED = 3  # places of one code
 _INDENT = "    "
 
 
@@ -58,8 +58,16 @@ class FailedRun:
 
     @property
     def cause(self) -> tuple[str, ...]:
-        """Equal for failures that one change would fix."""
-        return self.kind, self.key, self.test
+        """Equal for failures that one change is likely to fix.
+
+        One assertion of a test may see the bugs of several tools.
+        """
+        return self.kind, self.key, self.test, self.asserted_of
+
+    @property
+    def asserted_of(self) -> str:
+        """The tool, if an assertion of the test failed; else empty."""
+        return self.tool if self.kind in _ASSERTED else ""
 
     @property
     def test(self) -> str:
@@ -127,8 +135,9 @@ def _head(runs: Sequence[FailedRun]) -> str:
     """Say on a line what the app did, for how many replies, and of which test if that has room."""
     first = runs[0]
     begin = f"{first.kind}: {first.words}; "
-    whole = f"{begin}{len(runs)} of {_short_name(first)}{_tools_of(runs)}"
-    return whole if len(whole) <= WIDTH else _cut(f"{begin}{len(runs)} replies", WIDTH)
+    whole = f"{begin}{len(runs)} of {_short_name(first)}"
+    short = f"{begin}{len(runs)} replies{_tool_in_brackets(first)}"
+    return whole if len(whole) <= WIDTH else _cut(short, WIDTH)
 
 
 def _wrapped(text: str) -> list[str]:
@@ -163,9 +172,9 @@ def _in_short(causes: Sequence[Sequence[FailedRun]]) -> Iterator[str]:
             continue
 
         # where an assertion of the test failed says less than the codes
-        rest = f"; {len(runs)} of {_short_name(first)}{_tools_of(runs)}"
+        rest = f"; {len(runs)} of {_short_name(first)}"
         if is_one_test or len(rest) > WIDTH // 2:
-            rest = f"; {len(runs)}{_tools_of(runs)}"
+            rest = f"; {len(runs)}{_tool_in_brackets(first)}"
         if first.kind not in _ASSERTED:
             rest += f": {first.words}"
 
@@ -236,15 +245,11 @@ def _folded(codes: Iterable[str], families: Collection[str]) -> list[str]:
 
 
 def _short_name(run: FailedRun) -> str:
-    return run.test.rpartition("::")[2]
+    return f"{run.test.rpartition('::')[2]}{_tool_in_brackets(run)}"
 
 
-def _tools_of(runs: Iterable[FailedRun]) -> str:
-    """List the tools in brackets if there are several: one assertion may see the faults of all."""
-    tools = [*dict.fromkeys(run.tool for run in runs if run.tool)]
-    shown = tools[:_MAX_LISTED]
-    more = ["…"] if len(tools) > _MAX_LISTED else []
-    return f" ({', '.join([*shown, *more])})" if tools[1:] else ""
+def _tool_in_brackets(run: FailedRun) -> str:
+    return f" ({run.asserted_of})" if run.asserted_of else ""
 
 
 def _cut(text: str, width: int) -> str:
@@ -270,7 +275,8 @@ def whole_report(causes: Iterable[Sequence[FailedRun]], at: datetime) -> str:
 
 def _whole(runs: Sequence[FailedRun]) -> Iterator[str]:
     first = runs[0]
-    yield f"{first.kind}: {first.words}; {len(runs)} of {first.test}{_tools_of(runs)}"
+    test = f"{first.test}{_tool_in_brackets(first)}"
+    yield f"{first.kind}: {first.words}; {len(runs)} of {test}"
     for code in _by_code(runs):
         yield f"    {code}"
         yield from (f"        {run.command}" for run in runs if run.code == code)

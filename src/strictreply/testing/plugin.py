@@ -63,8 +63,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     marked = f"{metafunc.definition.nodeid}: @pytest.mark.{MARK}"
     if _SCRIPT not in metafunc.fixturenames:
-        hidden = "another fixture of that name hides it"
-        pytest.fail(f"{marked} needs strictreply's fixture llm or llm_server; {hidden}", False)
+        advice = "give the test the parameter llm or llm_server"
+        if {"llm", "llm_server"} & {*metafunc.fixturenames}:
+            advice = "another fixture of that name hides it"
+        pytest.fail(f"{marked} needs strictreply's fixture llm or llm_server: {advice}", False)
 
     if any(mark.args for mark in marks):
         pytest.fail(f"{marked} takes keywords: tools=[…]", False)

@@ -55,7 +55,7 @@ IN_WRAP: Mapping[str, str] = MappingProxyType(
     | _each(_TOKENS, "usage_limits", "max_budget", "budget")
     | _each("policy=, a RetryPolicy", "retry", "retry_policy", "stop", "wait")
     | _each(_WATCHER, "hooks", "callbacks", "callback", "event_handler")
-    | _each(_CHECK, "validators", "output_validator", "validation_context", "guards")
+    | _each(_CHECK, "validators", "output_validator", "validation_context", "guards", "check")
     | _each("context= of run()", "deps", "deps_type")
 )
 """Keywords that are given to ``wrap`` or ``Contract``, and what was meant."""

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import (
@@ -23,10 +22,11 @@ from pydantic_core import (
     from_json,
 )
 
+from strictreply.contract._beside import kept_beside
 from strictreply.contract._fidelity.comparing import UNSEEN, Comparer, Comparison, Risk
 from strictreply.contract._fidelity.documents import is_loose
+from strictreply.contract._fidelity.iterables import iterates, read_at_once, whole_validator
 from strictreply.contract._fidelity.reader import SchemaReader
-from strictreply.contract._fidelity.rebuilding import needs_rebuilding, rebuilt, whole_validator
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._explaining import rule_issue
 from strictreply.schema._heavy import BUILT
@@ -57,18 +57,17 @@ class Fidelity:
     """When to compare a value."""
     is_closing: bool = False
     """Whether pydantic must reject unknown members, in order to choose the right branch."""
-    rebuilt: SchemaValidator | None = None
-    """The type's validator in a form that does not mislead; None if its own does not."""
+    at_once: SchemaValidator | None = None
+    """A validator that reads items immediately instead of lazily; None if not needed."""
 
     def made(self, validator: Any, text: bytes, extra: Extra) -> object:
         """Return the result of a validator for JSON.
 
         With ``extra="schema"`` members are dropped if no branch accepts them all. An iterable is
-        read immediately, so that nothing is rejected later, in the user's code. Raises ReturnedNone
-        where a user's validator of an object ends without ``return``.
+        read immediately, so that nothing is rejected later, in the user's code.
         """
-        if self.rebuilt is not None and validator is not self.probe:
-            validator = self.rebuilt
+        if self.at_once is not None and validator is not self.probe:
+            validator = self.at_once
         if not self.is_closing:
             return validator.validate_json(text)
 
@@ -140,29 +139,27 @@ class Fidelity:
         )
 
 
-_KNOWN: WeakKeyDictionary[TypeAdapter[Any], Fidelity] = WeakKeyDictionary()
-
-
 def fidelity_of(adapter: TypeAdapter[object]) -> Fidelity:
-    """Return how values of an adapter's type are compared with their JSON; cached by adapter."""
-    if adapter not in _KNOWN:
-        reader = SchemaReader(is_loose(adapter.core_schema))
-        probe, part = reader.read(adapter.core_schema)
-        known = Fidelity(None, None, Risk.NONE)
+    """Return how values of an adapter's type are compared with their JSON; kept on the adapter."""
+    return kept_beside(adapter, "fidelity", partial(_fidelity_of, adapter))
 
-        # Some schemas of users do not work without the code that was removed from them.
-        with suppress(SchemaError):
-            if reader.risk or reader.guards:
-                validator = SchemaValidator(probe)
-                is_closing = KNOWS_EXTRA and reader.is_closing
-                known = Fidelity(part, validator, reader.risk, is_closing)
 
-        if needs_rebuilding(adapter.core_schema):
-            known = replace(known, rebuilt=whole_validator(rebuilt(adapter.core_schema)))
+def _fidelity_of(adapter: TypeAdapter[object]) -> Fidelity:
+    reader = SchemaReader(is_loose(adapter.core_schema))
+    probe, part = reader.read(adapter.core_schema)
+    found = Fidelity(None, None, Risk.NONE)
 
-        _KNOWN[adapter] = known
+    # Some schemas of users do not work without the code that was removed from them.
+    with suppress(SchemaError):
+        if reader.risk or reader.guards:
+            validator = SchemaValidator(probe)
+            is_closing = KNOWS_EXTRA and reader.is_closing
+            found = Fidelity(part, validator, reader.risk, is_closing)
 
-    return _KNOWN[adapter]
+    if iterates(adapter.core_schema):
+        found = replace(found, at_once=whole_validator(read_at_once(adapter.core_schema)))
+
+    return found
 
 
 def _closed(validator: Any, text: bytes) -> object:
