@@ -55,7 +55,8 @@ def _validators_of(kind: type) -> Iterator[tuple[Any, str, str]]:
         for field in validator.info.fields:
             if field in declared and not _admits_null(declared[field].annotation):
                 function = getattr(validator.func, "__func__", validator.func)
-                yield function, f"{kind.__name__}.{field}", "return the value"
+                ending = "return the value (or declare the field as … | None)"
+                yield function, f"{kind.__name__}.{field}", ending
 
 
 def _admits_null(annotation: Any) -> bool:
