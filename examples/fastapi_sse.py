@@ -51,7 +51,7 @@ def sse(event: str, data: object) -> str:
 async def events(
     client: sr.AsyncStrictClient[Advice], question: str
 ) -> AsyncGenerator[str]:
-    """Ask, and yield the events of the reply; a failure is the last one."""
+    """Ask, and yield the events of the call; the last says if it failed."""
     try:
         async with client.stream(model=MODEL, messages=question) as stream:
             async for update in stream:
@@ -70,7 +70,7 @@ async def events(
 
 
 def create_app(client: sr.AsyncStrictClient[Advice]) -> FastAPI:
-    """Build the app over a wrapped client, which it closes at its end."""
+    """Build the app; it closes the wrapped client when it shuts down."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
