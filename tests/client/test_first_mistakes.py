@@ -173,6 +173,14 @@ MISTAKES: list[tuple[str, Callable[[], object], type[Exception], str]] = [
         sr.ContractError,
         "the type User",
     ),
+    ("a module as the client", lambda: sr.wrap(math), TypeError, "the module math"),
+    (
+        "a part of a client as the client",
+        lambda: sr.wrap(raw().chat.completions),
+        TypeError,
+        "the client itself",
+    ),
+    ("a check of an answer", lambda: wrapped(answer=User, check=print), TypeError, "validator"),
     ("a number as the policy", lambda: wrapped(policy=3), sr.ContractError, "max_retries=3"),
     (
         "a policy and a part of it",

@@ -227,6 +227,7 @@ def test_a_variable_that_is_removed_counts_no_more(monkeypatch: pytest.MonkeyPat
         ("STRICTREPLY_MODES", "STRICTREPLY_MODE"),
         ("STRICTREPLY_OBSERVED", "STRICTREPLY_OBSERVE"),
         ("STRICTREPLY_LEGDER", "STRICTREPLY_LEDGER"),
+        ("STRICT_REPLY_MODE", "STRICTREPLY_MODE"),
     ],
 )
 def test_a_misspelt_variable_is_logged_once(

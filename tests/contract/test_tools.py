@@ -284,6 +284,13 @@ def test_parameters_in_another_word_are_not_lost(key: str) -> None:
     assert caught.value.path == f"/function/{key}"
 
 
+def test_the_parameters_of_a_claude_tool_may_be_misspelt() -> None:
+    """A member that holds the schema and is nearly Anthropic's word means Anthropic's."""
+    with pytest.raises(ContractError, match="did you mean input_schema") as caught:
+        Tool.of({"name": "weather", "input_shema": PLACE})
+    assert caught.value.path == "/input_shema"
+
+
 def test_openai_optional_members() -> None:
     """Parameters that are missing or null mean none; strict stays in the definition."""
     for body in (

@@ -40,6 +40,8 @@ from strictreply.testing.mounting import (
     MAX_ENDLESS_BYTES,
     AsyncScriptedClient,
     ScriptedClient,
+    anthropic_client,
+    async_anthropic_client,
     async_openai_client,
     library_of,
     openai_client,
@@ -364,6 +366,16 @@ def swallowing() -> None:
     with suppress(RuntimeError):
         socket.create_connection(("model.invalid", 80))
     raise KeyError
+
+
+@pytest.mark.parametrize("make", [anthropic_client, async_anthropic_client])
+def test_without_anthropic_it_is_said_what_to_install(
+    make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extra is named."""
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(ImportError, match=r"strictreply\[anthropic\]"):
+        make(always(GOOD))
 
 
 def test_without_respx_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

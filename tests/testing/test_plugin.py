@@ -304,7 +304,7 @@ def test_without_the_fixture():
 """,
     )
     result.assert_outcomes(errors=1)
-    assert "fixture llm or llm_server" in result.stdout.str()
+    assert "give the test the parameter llm or llm_server" in result.stdout.str()
 
     wrong = {
         "kinds=['args']": "no fault can be made",

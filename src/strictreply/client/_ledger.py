@@ -61,8 +61,8 @@ class Ledger:
     ``name(arguments)``, and returns the text to write.
 
     Raises ContractError for wrong arguments, for another word in braces than ``{pid}``, and for a
-    folder that does not exist. Later nothing is
-    raised: each kind of failure is logged once by its type, and ``failures`` counts them all.
+    folder that does not exist. Later nothing is raised: each kind of failure is logged once by its
+    type, and ``failures`` counts them all.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ PREFIX = "STRICTREPLY_"
 """How the name of each environment variable of strictreply begins."""
 
 _BEGINNINGS = (PREFIX, "STRICT_REPLY_")
-"""The same with its usual misspelling."""
+"""That, and how it is usually misspelt."""
 
 _VARIABLES = ("MODE", "ENFORCE", "OBSERVE", "LEDGER", "CONTRACT", "MAX_LOOP_COUNT")
 """The rest of their names."""

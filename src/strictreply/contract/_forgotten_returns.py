@@ -22,8 +22,6 @@ _ENDINGS = {
     "before": "return the data for the fields",
     "wrap": "return what the handler returned",
 }
-# keys of a core schema whose value contains no schemas, but any other data
-_VALUES = frozenset({"default", "expected", "members", "metadata", "serialization"})
 
 
 def refuse_forgotten_returns(core_schema: Any, name: str) -> None:
@@ -73,15 +71,19 @@ def _admits_null(annotation: Any) -> bool:
 def _models_in(core_schema: Any) -> Iterator[type]:
     """Yield each class of a model or a dataclass in a core schema."""
     pending: list[Any] = [core_schema]
+    seen = set[int]()
     while pending:
         part = pending.pop()
+        if not isinstance(part, Mapping | list | tuple) or id(part) in seen:
+            continue
+
+        seen.add(id(part))  # a default may hold itself
         if isinstance(part, Mapping):
             kind: Any = part.get("cls")
             if isinstance(kind, type):
                 yield kind
-            pending += [one for key, one in part.items() if key not in _VALUES]
-        elif isinstance(part, list | tuple):
-            pending += part
+
+        pending += part.values() if isinstance(part, Mapping) else part
 
 
 def _returns_only_none(function: Any) -> bool:

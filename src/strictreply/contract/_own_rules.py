@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema, to_json
 
-from strictreply.contract._beside import kept_beside
 from strictreply.contract._fidelity.iterables import iterates, read_at_once, whole_validator
+from strictreply.contract._kept_on_adapter import kept_on_adapter
 from strictreply.contract._models import check_issues
 from strictreply.schema import Schema
 from strictreply.values._issues import Issue, pointer
@@ -189,7 +189,7 @@ _ANY: _Node = {"type": "any"}
 
 def _part_of(adapter: TypeAdapter[object]) -> _Part:
     """Return the whole of an adapter's type, which is kept on the adapter."""
-    return kept_beside(adapter, "part", partial(_read_part, adapter))
+    return kept_on_adapter(adapter, "part", partial(_read_part, adapter))
 
 
 def _read_part(adapter: TypeAdapter[object]) -> _Part:

@@ -137,21 +137,15 @@ def async_anthropic_client(responder: Responder, **options: Any) -> AsyncAnthrop
 
 
 def _anthropic_client(name: str, http: str, responder: Responder, options: Any) -> Any:
-    sdk: Any = _anthropic_sdk()
+    try:
+        sdk: Any = import_module("anthropic")
+    except ImportError as error:
+        raise ImportError(f"anthropic is not installed: {how_to_install('anthropic')}") from error
+
     of_http: Any = getattr(sdk, http)
     http_client = of_http(transport=transport(responder, library=library_of(of_http)))
     given: dict[str, Any] = _DEFAULTS | {"base_url": _ORIGIN} | options
     return getattr(sdk, name)(**given, http_client=http_client)
-
-
-def _anthropic_sdk() -> ModuleType:
-    try:
-        return import_module("anthropic")
-    except ModuleNotFoundError as error:
-        if error.name != "anthropic":
-            raise
-        words = f"a client of Anthropic needs its SDK: {how_to_install('anthropic')}"
-        raise ImportError(words) from None
 
 
 def transport(responder: Responder, *, library: ModuleType | None = None) -> Any:

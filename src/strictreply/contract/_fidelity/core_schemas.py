@@ -22,11 +22,11 @@ from pydantic_core import (
     from_json,
 )
 
-from strictreply.contract._beside import kept_beside
 from strictreply.contract._fidelity.comparing import UNSEEN, Comparer, Comparison, Risk
 from strictreply.contract._fidelity.documents import is_loose
 from strictreply.contract._fidelity.iterables import iterates, read_at_once, whole_validator
 from strictreply.contract._fidelity.reader import SchemaReader
+from strictreply.contract._kept_on_adapter import kept_on_adapter
 from strictreply.reading._decoding import masked_pointer
 from strictreply.schema._explaining import rule_issue
 from strictreply.schema._heavy import BUILT
@@ -141,7 +141,7 @@ class Fidelity:
 
 def fidelity_of(adapter: TypeAdapter[object]) -> Fidelity:
     """Return how values of an adapter's type are compared with their JSON; kept on the adapter."""
-    return kept_beside(adapter, "fidelity", partial(_fidelity_of, adapter))
+    return kept_on_adapter(adapter, "fidelity", partial(_fidelity_of, adapter))
 
 
 def _fidelity_of(adapter: TypeAdapter[object]) -> Fidelity:
